@@ -1,0 +1,389 @@
+"""The catalogue: five flavors of the monotone network and the baselines, one way to fit them all.
+
+Every model takes a configuration, a problem and a list of runs, and returns for each run the
+predictions on the rows that the run asks for, at every stage asked for: epochs of a network,
+boosting iterations, or the one fit of a linear model.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import QuantileTransformer, StandardScaler
+
+from mononet.network import Architecture
+from mononet.training import Hyperparameters, Run, Stack, Table
+
+CANDIDATE_EPOCHS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 130)
+BOOSTING_ITERATIONS = 500
+LARGE = 20_000  # training rows above which batches are larger
+DISTINCT = 50  # a column with more distinct values than this has a smooth distribution
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows to learn from and to predict: X (rows, features) float64, y of the first len(y) rows.
+
+    Rows beyond ``y`` can be predicted but not learned from. ``indicator`` is −1, 0 or +1 a
+    feature; ``task`` regression or classification; ``inputs`` published or quantile.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    indicator: np.ndarray
+    task: str
+    inputs: str = "published"
+    optimizer: str = "adamw"
+
+    def with_rows(self, extra: np.ndarray) -> Problem:
+        """The same problem with rows to predict behind its own."""
+        return Problem(
+            np.concatenate([self.X, extra]),
+            self.y,
+            self.indicator,
+            self.task,
+            self.inputs,
+            self.optimizer,
+        )
+
+
+@dataclass(frozen=True)
+class Fits:
+    """Predictions [(stages, rows)] a run, float32; seconds spent; size of one fitted model.
+
+    ``predict_seconds`` is for one run and one stage over ``predicted_rows`` rows; ``size`` counts
+    weights, coefficients or tree nodes.
+    """
+
+    predictions: list[np.ndarray]
+    train_seconds: float
+    predict_seconds: float
+    predicted_rows: int
+    size: int
+
+
+Configuration = Mapping[str, float | int | str]
+Space = dict[str, dict]
+
+
+def integer(low: int, high: int, log: bool = False) -> dict:
+    return {"type": "int", "low": low, "high": high, "log": log}
+
+
+def real(low: float, high: float, log: bool = False) -> dict:
+    return {"type": "float", "low": low, "high": high, "log": log}
+
+
+def choice(*values) -> dict:
+    return {"type": "choice", "values": list(values)}
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Columns through their ranks, fitted on given rows: monotone, so that a constraint survives.
+
+    Columns with more than 50 distinct values become clipped normal scores; the others with more
+    than two values unclipped ranks in [0, 1]; two-valued columns stay.
+    """
+
+    columns: tuple[tuple[QuantileTransformer, bool] | None, ...]
+
+    @classmethod
+    def fit(cls, X: np.ndarray) -> Quantiles:
+        def column(values: np.ndarray):
+            distinct = len(np.unique(values))
+            if distinct <= 2:
+                return None
+            smooth = distinct > DISTINCT
+            transformer = QuantileTransformer(
+                n_quantiles=min(1000, len(values)),
+                output_distribution="normal" if smooth else "uniform",
+                subsample=None,
+                random_state=0,
+            )
+            return transformer.fit(values[:, None]), smooth
+
+        return cls(tuple(column(values) for values in X.T))
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        result = np.array(X, dtype=np.float64)
+        for j, fitted in enumerate(self.columns):
+            if fitted is not None:
+                transformer, smooth = fitted
+                ranks = transformer.transform(X[:, [j]])[:, 0]
+                result[:, j] = np.clip(ranks, -2.5, 2.5) / 1.5 if smooth else ranks
+        return result
+
+
+def _inputs_by_run(problem: Problem, runs: Sequence[Run]) -> list[tuple[np.ndarray, list[Run]]]:
+    """Runs grouped by the inputs they see, [(X, runs)]: all together unless quantiles are fitted,
+    one group for each set of training rows then."""
+    if problem.inputs == "published":
+        return [(problem.X, list(runs))]
+    groups: dict[bytes, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.train.tobytes(), []).append(run)
+    return [
+        (Quantiles.fit(problem.X[group[0].train]).transform(problem.X), group)
+        for group in groups.values()
+    ]
+
+
+class Model:
+    """One entry of the catalogue. ``deterministic``: seeds do not move it, one fit says all."""
+
+    name: str
+    deterministic = False
+
+    def space(self, rows: int, max_depth: int | None = None) -> Space:
+        """Parameter name → its distribution, for a training part of so many rows."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+    def stages(self, max_epochs: int) -> tuple[int, ...]:
+        """The stages among which cross-validation chooses, increasing."""
+        return (*(e for e in CANDIDATE_EPOCHS if e < max_epochs), max_epochs)
+
+    def fit(
+        self,
+        configuration: Configuration,
+        problem: Problem,
+        runs: Sequence[Run],
+        stages: Sequence[int],
+        engine: str = "eager",
+    ) -> Fits:
+        """Fit every run on its training rows and predict its other rows at each stage."""
+        raise TypeError(f"{type(self).__name__} is abstract")
+
+
+@dataclass(frozen=True)
+class NetworkModel(Model):
+    """A flavor of the two-branch network; ``mode`` None is searched, free is unconstrained."""
+
+    name: str
+    mode: str | None
+    residual: bool = False
+    depths: tuple[int, ...] = (1, 2, 3, 4)
+
+    def space(self, rows: int, max_depth: int | None = None) -> Space:
+        large = rows > LARGE
+        # The cap reaches down to a flavor's shallowest form, and no further.
+        depths = [d for d in self.depths if max_depth is None or d <= max_depth]
+        space = {
+            "width": choice(8, 16, 21, 32, 64),
+            "depth": choice(*(depths or self.depths[:1])),
+            "learning_rate": real(1e-4, 1e-1, log=True),
+            "weight_decay": real(1e-5, 0.2, log=True),
+            "dropout": real(0.0, 0.5),
+            "learning_rate_decay": real(0.85, 1.0),
+            "batch_size": choice(64, 128, 256, 512, 1024) if large else choice(*BATCHES),
+        }
+        if self.mode is None:
+            space["mode"] = choice("mixed", "split")
+        if self.mode in ("mixed", None):
+            space["convex_fraction"] = real(0.0, 1.0)
+        return space
+
+    def architecture(self, configuration: Configuration) -> Architecture:
+        mode = self.mode or str(configuration["mode"])
+        return Architecture(mode, int(configuration["depth"]), self.residual)
+
+    def hyperparameters(self, configuration: Configuration, optimizer: str) -> Hyperparameters:
+        return Hyperparameters(
+            width=int(configuration["width"]),
+            batch_size=int(configuration["batch_size"]),
+            learning_rate=float(configuration["learning_rate"]),
+            weight_decay=float(configuration["weight_decay"]),
+            learning_rate_decay=float(configuration["learning_rate_decay"]),
+            dropout=float(configuration["dropout"]),
+            convex_fraction=float(configuration.get("convex_fraction", 0.5)),
+            optimizer=optimizer,
+        )
+
+    def stack(
+        self,
+        configuration: Configuration,
+        problem: Problem,
+        runs: Sequence[Run],
+        engine: str = "eager",
+        **options,
+    ) -> Stack:
+        """The runs as one stack, rows and columns laid out for the network's two branches."""
+        parts, renumbered, offset = [], {}, 0
+        for X, group in _inputs_by_run(problem, runs):
+            parts.append(X)
+            for run in group:
+                renumbered[id(run)] = Run(run.train + offset, run.predict + offset, run.seed)
+            offset += len(X)
+        X = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        target = np.full(len(problem.X), np.nan)
+        target[: len(problem.y)] = problem.y
+        constrained = problem.indicator != 0
+        table = Table(
+            X[:, constrained] * problem.indicator[constrained],
+            X[:, ~constrained],
+            np.tile(target, len(parts)),
+        )
+        return Stack(
+            self.architecture(configuration),
+            self.hyperparameters(configuration, problem.optimizer),
+            problem.task,
+            table,
+            [renumbered[id(run)] for run in runs],
+            engine=engine,
+            **options,
+        )
+
+    def fit(self, configuration, problem, runs, stages, engine="eager") -> Fits:
+        start = time.perf_counter()
+        stack = self.stack(configuration, problem, runs, engine)
+        trained = stack.train(stages)
+        middle = time.perf_counter()
+        rows = [run.predict for run in stack.runs]
+        stack.outputs(rows)
+        seconds = (time.perf_counter() - middle) / len(rows)
+        return Fits(
+            trained.predictions,
+            middle - start,
+            seconds,
+            len(runs[0].predict),
+            trained.parameters_per_run,
+        )
+
+
+BATCHES = (8, 16, 32, 64, 128, 256)
+
+
+class SklearnModel(Model):
+    """Fits one run after the other; a subclass says how one run is fitted."""
+
+    def fit(self, configuration, problem, runs, stages, engine="eager") -> Fits:
+        predictions, seconds, predicting, size = [], 0.0, 0.0, 0
+        for X, group in _inputs_by_run(problem, runs):
+            for run in group:
+                start = time.perf_counter()
+                estimator = self.estimator(configuration, problem, run, stages)
+                estimator.fit(X[run.train], problem.y[run.train])
+                seconds += time.perf_counter() - start
+                staged = self.staged(estimator, problem.task, X[run.predict], stages)
+                start = time.perf_counter()
+                _predict(estimator, problem.task, X[run.predict])
+                predicting += time.perf_counter() - start
+                size = self.size(estimator)
+                predictions.append((id(run), staged.astype(np.float32)))
+        by_run = dict(predictions)
+        return Fits(
+            [by_run[id(run)] for run in runs],
+            seconds,
+            predicting / len(runs),
+            len(runs[0].predict),
+            size,
+        )
+
+
+def _predict(estimator, task: str, X: np.ndarray) -> np.ndarray:
+    return estimator.predict_proba(X)[:, 1] if task == "classification" else estimator.predict(X)
+
+
+@dataclass(frozen=True)
+class Boosting(SklearnModel):
+    """scikit-learn's histogram boosting, with or without the same monotonicity indicator."""
+
+    name: str
+    monotone: bool
+
+    def space(self, rows: int, max_depth: int | None = None) -> Space:
+        return {
+            "learning_rate": real(0.01, 0.3, log=True),
+            "max_leaf_nodes": integer(4, 63),
+            "min_samples_leaf": integer(2, 100, log=True),
+            "l2_regularization": real(1e-6, 10.0, log=True),
+            "max_features": real(0.3, 1.0),
+        }
+
+    def stages(self, max_epochs: int) -> tuple[int, ...]:
+        """As many stages of one fit as a network has candidate epochs: the same free choice."""
+        count = len(super().stages(max_epochs))
+        return tuple(
+            int(s) for s in np.unique(np.geomspace(5, BOOSTING_ITERATIONS, count).round())
+        )
+
+    def estimator(self, configuration, problem, run, stages):
+        kind = (
+            HistGradientBoostingClassifier
+            if problem.task == "classification"
+            else HistGradientBoostingRegressor
+        )
+        return kind(
+            max_iter=max(stages),
+            early_stopping=False,
+            monotonic_cst=problem.indicator if self.monotone else None,
+            random_state=int(np.random.SeedSequence(run.seed).generate_state(1)[0]),
+            **configuration,
+        )
+
+    def staged(self, estimator, task: str, X: np.ndarray, stages: Sequence[int]) -> np.ndarray:
+        steps = (
+            (p[:, 1] for p in estimator.staged_predict_proba(X))
+            if task == "classification"
+            else estimator.staged_predict(X)
+        )
+        return np.stack([p for stage, p in enumerate(steps, start=1) if stage in stages])
+
+    def size(self, estimator) -> int:
+        return sum(len(tree.nodes) for stage in estimator._predictors for tree in stage)
+
+
+@dataclass(frozen=True)
+class LinearModel(SklearnModel):
+    """Ridge or logistic regression on standardized columns, without a constraint."""
+
+    name: str = "linear"
+    deterministic: bool = field(default=True)
+
+    def space(self, rows: int, max_depth: int | None = None) -> Space:
+        return {"regularization": real(1e-4, 1e4, log=True)}
+
+    def stages(self, max_epochs: int) -> tuple[int, ...]:
+        return (1,)
+
+    def estimator(self, configuration, problem, run, stages):
+        strength = float(configuration["regularization"])
+        if problem.task == "classification":
+            return make_pipeline(StandardScaler(), LogisticRegression(C=1 / strength, max_iter=1000))
+        return make_pipeline(StandardScaler(), Ridge(alpha=strength))
+
+    def staged(self, estimator, task: str, X: np.ndarray, stages: Sequence[int]) -> np.ndarray:
+        return _predict(estimator, task, X)[None]
+
+    def size(self, estimator) -> int:
+        return int(np.size(estimator[-1].coef_)) + 1
+
+
+DEEP = (6, 10, 16)
+CATALOGUE: dict[str, Model] = {
+    model.name: model
+    for model in (
+        NetworkModel("mixed", "mixed"),
+        NetworkModel("split", "split"),
+        NetworkModel("mixed-residual", "mixed", residual=True),
+        NetworkModel("split-residual", "split", residual=True),
+        NetworkModel("deep", None, residual=True, depths=DEEP),
+        NetworkModel("mlp", "free"),
+        Boosting("hgb-monotone", monotone=True),
+        Boosting("hgb", monotone=False),
+        LinearModel(),
+    )
+}
+FLAVORS = ("mixed", "split", "mixed-residual", "split-residual", "deep")
+
+
+def is_bound(stage: int, stages: Sequence[int]) -> bool:
+    """Whether the chosen stage is the last one offered: more might have been better."""
+    return len(stages) > 1 and math.isclose(stage, max(stages))
