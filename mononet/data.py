@@ -70,6 +70,12 @@ class Spec:
     post: tuple[str, ...] = ()  # features that together tell one post from another
     test_rows_exact: bool = True
 
+    def indicator(self, kind: str = "corrected") -> np.ndarray:
+        """-1, 0 or +1 a feature; `kind` is "corrected" or "published"."""
+        _among("indicator", kind, ("corrected", "published"))
+        signs = self.published_monotone if kind == "published" else self.monotone
+        return np.array([signs.get(feature, 0) for feature in self.features])
+
 
 FINGERPRINTS = {
     "auto_mpg": "d9284829d48051033b1b6633399af10d6433e4e2bcebd6351493a6000f621f67",
@@ -224,7 +230,7 @@ def load(
     Raises DataError, its message one sentence that names the file, what was expected and found.
     """
     spec = _find(name)
-    _among("indicator", indicator, ("corrected", "published"))
+    signs = spec.indicator(indicator)
     route = routes(name, data_dir, cache_dir=cache_dir)
     files = route.files
     if not route.local:
@@ -252,13 +258,12 @@ def load(
     if max_rows is not None and max_rows < len(y_train):
         kept = np.random.default_rng(0).choice(len(y_train), max_rows, replace=False)
         X_train, y_train = X_train[np.sort(kept)], y_train[np.sort(kept)]
-    signs = spec.published_monotone if indicator == "published" else spec.monotone
     return Dataset(
         name,
         X_train=_read_only(X_train),
         y_train=_read_only(y_train),
         features=spec.features,
-        indicator=_read_only(np.array([signs.get(feature, 0) for feature in spec.features])),
+        indicator=_read_only(signs),
         task=spec.task,
         metric=spec.metric,
         source=source,

@@ -24,7 +24,7 @@ MODES = ("mixed", "split")
 
 # He's standard deviation, reduced: with non-negative weights every product adds up, none cancels.
 GAIN = 0.7
-# Raw gates for which softplus gives 1 (the skip) and 0.1 (the branch): a block starts near identity.
+# Raw gates for which softplus gives 1 (the skip) and 0.1 (the branch): near the identity.
 SKIP_GATE = math.log(math.expm1(1.0))
 BRANCH_GATE = math.log(math.expm1(0.1))
 

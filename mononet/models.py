@@ -7,16 +7,16 @@ boosting iterations, or the one fit of a linear model.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
+from threadpoolctl import threadpool_limits
 
 from mononet.network import Architecture
 from mononet.training import Hyperparameters, Run, Stack, Table
@@ -24,6 +24,8 @@ from mononet.training import Hyperparameters, Run, Stack, Table
 CANDIDATE_EPOCHS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 130)
 BOOSTING_ITERATIONS = 500
 LARGE = 20_000  # training rows above which batches are larger
+BATCHES = (8, 16, 32, 64, 128, 256)
+LARGE_BATCHES = (64, 128, 256, 512, 1024)
 DISTINCT = 50  # a column with more distinct values than this has a smooth distribution
 
 
@@ -44,14 +46,7 @@ class Problem:
 
     def with_rows(self, extra: np.ndarray) -> Problem:
         """The same problem with rows to predict behind its own."""
-        return Problem(
-            np.concatenate([self.X, extra]),
-            self.y,
-            self.indicator,
-            self.task,
-            self.inputs,
-            self.optimizer,
-        )
+        return replace(self, X=np.concatenate([self.X, extra]))
 
 
 @dataclass(frozen=True)
@@ -150,6 +145,10 @@ class Model:
         """The stages among which cross-validation chooses, increasing."""
         return (*(e for e in CANDIDATE_EPOCHS if e < max_epochs), max_epochs)
 
+    def curve_stages(self, max_epochs: int) -> tuple[int, ...]:
+        """The stages at which a learning curve is drawn."""
+        return tuple(range(1, max_epochs + 1))
+
     def fit(
         self,
         configuration: Configuration,
@@ -172,7 +171,6 @@ class NetworkModel(Model):
     depths: tuple[int, ...] = (1, 2, 3, 4)
 
     def space(self, rows: int, max_depth: int | None = None) -> Space:
-        large = rows > LARGE
         # The cap reaches down to a flavor's shallowest form, and no further.
         depths = [d for d in self.depths if max_depth is None or d <= max_depth]
         space = {
@@ -182,7 +180,7 @@ class NetworkModel(Model):
             "weight_decay": real(1e-5, 0.2, log=True),
             "dropout": real(0.0, 0.5),
             "learning_rate_decay": real(0.85, 1.0),
-            "batch_size": choice(64, 128, 256, 512, 1024) if large else choice(*BATCHES),
+            "batch_size": choice(*(LARGE_BATCHES if rows > LARGE else BATCHES)),
         }
         if self.mode is None:
             space["mode"] = choice("mixed", "split")
@@ -257,9 +255,6 @@ class NetworkModel(Model):
         )
 
 
-BATCHES = (8, 16, 32, 64, 128, 256)
-
-
 class SklearnModel(Model):
     """Fits one run after the other; a subclass says how one run is fitted."""
 
@@ -267,14 +262,19 @@ class SklearnModel(Model):
         predictions, seconds, predicting, size = [], 0.0, 0.0, 0
         for X, group in _inputs_by_run(problem, runs):
             for run in group:
-                start = time.perf_counter()
-                estimator = self.estimator(configuration, problem, run, stages)
-                estimator.fit(X[run.train], problem.y[run.train])
-                seconds += time.perf_counter() - start
-                staged = self.staged(estimator, problem.task, X[run.predict], stages)
-                start = time.perf_counter()
-                _predict(estimator, problem.task, X[run.predict])
-                predicting += time.perf_counter() - start
+                with threadpool_limits(1):
+                    start = time.perf_counter()
+                    estimator = self.estimator(configuration, problem, run, stages)
+                    estimator.fit(X[run.train], problem.y[run.train])
+                    middle = time.perf_counter()
+                    last = _predict(estimator, problem.task, X[run.predict])
+                    end = time.perf_counter()
+                    staged = (
+                        last[None]
+                        if len(stages) == 1
+                        else self.staged(estimator, problem.task, X[run.predict], stages)
+                    )
+                seconds, predicting = seconds + middle - start, predicting + end - middle
                 size = self.size(estimator)
                 predictions.append((id(run), staged.astype(np.float32)))
         by_run = dict(predictions)
@@ -310,9 +310,10 @@ class Boosting(SklearnModel):
     def stages(self, max_epochs: int) -> tuple[int, ...]:
         """As many stages of one fit as a network has candidate epochs: the same free choice."""
         count = len(super().stages(max_epochs))
-        return tuple(
-            int(s) for s in np.unique(np.geomspace(5, BOOSTING_ITERATIONS, count).round())
-        )
+        return tuple(int(s) for s in np.unique(np.geomspace(5, BOOSTING_ITERATIONS, count).round()))
+
+    def curve_stages(self, max_epochs: int) -> tuple[int, ...]:
+        return tuple(range(5, BOOSTING_ITERATIONS + 1, 5))
 
     def estimator(self, configuration, problem, run, stages):
         kind = (
@@ -345,7 +346,7 @@ class LinearModel(SklearnModel):
     """Ridge or logistic regression on standardized columns, without a constraint."""
 
     name: str = "linear"
-    deterministic: bool = field(default=True)
+    deterministic = True
 
     def space(self, rows: int, max_depth: int | None = None) -> Space:
         return {"regularization": real(1e-4, 1e4, log=True)}
@@ -353,14 +354,16 @@ class LinearModel(SklearnModel):
     def stages(self, max_epochs: int) -> tuple[int, ...]:
         return (1,)
 
+    def curve_stages(self, max_epochs: int) -> tuple[int, ...]:
+        return self.stages(max_epochs)
+
     def estimator(self, configuration, problem, run, stages):
         strength = float(configuration["regularization"])
         if problem.task == "classification":
-            return make_pipeline(StandardScaler(), LogisticRegression(C=1 / strength, max_iter=1000))
+            return make_pipeline(
+                StandardScaler(), LogisticRegression(C=1 / strength, max_iter=1000)
+            )
         return make_pipeline(StandardScaler(), Ridge(alpha=strength))
-
-    def staged(self, estimator, task: str, X: np.ndarray, stages: Sequence[int]) -> np.ndarray:
-        return _predict(estimator, task, X)[None]
 
     def size(self, estimator) -> int:
         return int(np.size(estimator[-1].coef_)) + 1
@@ -382,8 +385,3 @@ CATALOGUE: dict[str, Model] = {
     )
 }
 FLAVORS = ("mixed", "split", "mixed-residual", "split-residual", "deep")
-
-
-def is_bound(stage: int, stages: Sequence[int]) -> bool:
-    """Whether the chosen stage is the last one offered: more might have been better."""
-    return len(stages) > 1 and math.isclose(stage, max(stages))
