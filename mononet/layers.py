@@ -24,9 +24,9 @@ MODES = ("mixed", "split")
 
 # He's standard deviation, reduced: with non-negative weights every product adds up, none cancels.
 GAIN = 0.7
-# Raw gates for which softplus gives 1 (the skip) and 0.1 (the branch): near the identity.
-SKIP_GATE = math.log(math.expm1(1.0))
-BRANCH_GATE = math.log(math.expm1(0.1))
+# A gate's sharpness, and the raw gates that give 1 (the skip) and 0.1 (the branch).
+SHARPNESS = 0.4
+SKIP_GATE, BRANCH_GATE = 0.9, -0.9
 
 
 def convex_units(units: int, fraction: float) -> torch.Tensor:
@@ -125,8 +125,12 @@ class MonoLinear(Linear):
 
 
 def gate(raw: torch.Tensor) -> torch.Tensor:
-    """A positive number for every raw value: softplus, kept off the float's zero."""
-    return F.softplus(raw) + 1e-6
+    """A positive number for every raw value: (α + √(α² + 0.4))/2, kept off the float's zero.
+
+    Squareplus (Barron, 2021) and not softplus: its operations round alike in vector and scalar
+    code, so that a run's bits do not depend on its place in a stack.
+    """
+    return (raw + (raw.square() + SHARPNESS).sqrt()) / 2 + 1e-6
 
 
 class MonoResidual(nn.Module):

@@ -16,12 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tqdm import tqdm
 
 from mononet import checks, data, statistics
 from mononet.models import Configuration, Fits, Model, Problem
 from mononet.parameters import read_rule, rule_sha256
 from mononet.record import Record, source_revision
-from mononet.search import Split, Trial, in_parallel, score_runs, search, to_frame
+from mononet.search import MINIMIZED, Split, Trial, in_parallel, score_runs, search, to_frame
 from mononet.study import Study, slice_mask
 from mononet.training import ENGINE_VERSION, Run, resolve_engine
 
@@ -61,6 +62,26 @@ def record(
         if not study.complete:
             _Recording(study, dataset, folder).run(on_trial, on_step)
     return study
+
+
+def record_visibly(study: Study) -> Study:
+    """``record`` with a progress bar over trials: the best objective so far and the time left."""
+    done = study.record.has("trials.csv") and len(study.trials())
+    better = min if MINIMIZED[data.SPECS[study.dataset].metric] else max
+    objectives = [trial.objective for trial in study.trials()] if done else []
+    total = study.parameters["n_trials"]
+    name = f"{study.dataset} {study.model}"
+    with tqdm(total=total, initial=done or 0, unit="trial", desc=name) as bar:
+
+        def on_trial(trial: Trial) -> None:
+            objectives.append(trial.objective)
+            bar.set_postfix_str(f"best objective {better(objectives):.4g}", refresh=False)
+            bar.update()
+
+        def on_step(step: str) -> None:
+            bar.set_postfix_str(step)
+
+        return record(study, on_trial=on_trial, on_step=on_step)
 
 
 def load(study: Study) -> data.Dataset:

@@ -133,7 +133,9 @@ def make_step(skeleton: Network, task: str) -> Callable[..., State]:
         )
         active = (rows > 0)[:, None, None]
         rate, correction1, correction2 = schedule[:, 1:, None, None].unbind(1)
-        norm = sum(g.square().sum((-2, -1), keepdim=True) for g in gradient.values()).sqrt()
+        # One axis at a time: a reduction over two is compiled anew where their product is large.
+        squares = (g.square().sum(-1, keepdim=True) for g in gradient.values())
+        norm = sum(s.sum(-2, keepdim=True) for s in squares).sqrt()
         clip = (constants.clip_norm / (norm + 1e-6)).clamp(max=1.0)
         after = State({}, {}, {})
         for name, p in state.parameters.items():
@@ -347,14 +349,11 @@ class Stack:
         schedule[..., 1] = hyper.learning_rate * hyper.learning_rate_decay**epoch
         schedule[..., 2] = 1 - BETA1**taken
         schedule[..., 3] = np.sqrt(1 - BETA2**taken)
-        batches = zip(
-            torch.as_tensor(schedule, dtype=self.dtype),
-            torch.as_tensor(index),
-            torch.as_tensor(keep),
-            strict=True,
-        )
+        schedule = schedule.astype(torch.empty(0, dtype=self.dtype).numpy().dtype)
         with torch.no_grad(), one_thread():
-            for scheduled, numbers, mask in batches:
+            for arrays in zip(schedule, index, keep, strict=True):
+                # Not slices of a tensor: what a view is a view of is part of a compiled graph.
+                scheduled, numbers, mask = map(torch.from_numpy, arrays)
                 self.state = self.step(
                     self.state, self.buffers, self.constants, scheduled, (numbers, mask), self.table
                 )

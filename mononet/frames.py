@@ -1,0 +1,263 @@
+"""What a results page tabulates, as frames of numbers made from recorded studies.
+
+A frame holds the numbers as they are: accuracy as a fraction, NaN where there is none. Rows stay in
+the order of the parameters: no table ranks. `tables` prints them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import yaml
+from scipy import stats
+from sklearn.isotonic import IsotonicRegression
+
+from mononet import data, statistics
+from mononet.printing import ROOT
+from mononet.study import Study
+
+FEWEST_ROWS = 30  # of a slice that is shown
+
+
+def estimators(studies: Sequence[Study], trivial: Mapping[str, float] | None = None):
+    """Every estimator of every complete study, a row a model; then the trivial predictors."""
+    frame = pd.DataFrame({study.model: _estimators(study) for study in studies}).T
+    for name, value in (trivial or {}).items():
+        frame.loc[name, ["mean", "level"]] = [value, None]
+    return frame
+
+
+def _estimators(study: Study) -> dict:
+    spec, description = data.SPECS[study.dataset], study.description
+    test, fresh, cost = (
+        study.runs("test"),
+        study.runs("validation"),
+        study.record.read_csv("cost.csv"),
+    )
+    values = test["value"].to_numpy()
+    whole = np.isfinite(values).all()
+    summary = (
+        statistics.summarize(values) if whole else statistics.Summary(len(values), *4 * [np.nan])
+    )
+    typical = statistics.iqm_interval(values) if whole else statistics.Interval(*3 * [np.nan])
+    several = whole and len(values) > 1
+    seconds = cost.groupby("step")["seconds"].sum()
+    arrays = study.record.read_npz("predictions.npz")
+    rows = statistics.row_metric(spec.metric, arrays["target"], arrays["predictions"][0])
+    finite = np.isfinite(rows).all()
+    return {
+        "cv_score": study.selected.mean,
+        "fresh": fresh["value"].mean(),
+        "fresh_sd": fold_sd(fresh) if not study.entry.deterministic else np.nan,
+        "n": summary.n,
+        "mean": summary.mean,
+        "std": summary.std,
+        "median": summary.median,
+        "iqm": summary.iqm,
+        "iqm_low": typical.low if several else np.nan,
+        "iqm_high": typical.high if several else np.nan,
+        "row_se": statistics.row_standard_error(spec.metric, rows) if finite else np.nan,
+        "constant": int(test["constant"].sum()),
+        "one_sided": int(test["one_sided"].sum()),
+        "outliers": int(statistics.outlier(values).sum()) if spec.metric == "mse" else np.nan,
+        "parameters": description["summary"]["parameters"],
+        "trials": len(study.trials()),
+        "search_seconds": seconds.get("search", np.nan),
+        "refit_seconds": seconds.get("refit", np.nan) / len(values),
+        "all_seconds": seconds.drop("predict 1,000 rows", errors="ignore").sum(),
+        "predict_seconds": cost.loc[cost["step"] == "predict 1,000 rows", "seconds"].iloc[-1],
+        "level": study.validation_level(),
+    }
+
+
+def fold_sd(fresh: pd.DataFrame, column: str = "value") -> float:
+    """Seed sd of validation runs: root of the mean over folds of the variance over seeds."""
+    by_seed = fresh.pivot_table(index=["partition", "fold"], columns="seed", values=column)
+    return statistics.seed_sd(by_seed.to_numpy())
+
+
+def trivial(studies: Sequence[Study], y_train: np.ndarray) -> dict[str, float]:
+    """Test metric of the predictor that needs no features: training mean or majority class."""
+    spec = data.SPECS[studies[0].dataset]
+    target = studies[0].record.read_npz("predictions.npz")["target"]
+    one_value = np.full(len(target), np.mean(y_train))
+    name = "majority class" if spec.task == "classification" else "training mean"
+    return {name: float(statistics.metric(spec.metric, target, one_value))}
+
+
+def configurations(studies: Sequence[Study]) -> pd.DataFrame:
+    """The selected configuration of each study: a row a hyperparameter, a column a model."""
+    columns = {}
+    for study in studies:
+        selected = study.selected
+        columns[study.model] = {
+            **selected.configuration,
+            "epochs or iterations": selected.stage,
+            "at its bound": "yes" if selected.at_bound else "no",
+            "trial": selected.number,
+            "objective": selected.objective,
+        }
+    names = dict.fromkeys(name for column in columns.values() for name in column)
+    last = ["epochs or iterations", "at its bound", "trial", "objective"]
+    return pd.DataFrame(columns, index=[n for n in names if n not in last] + last, dtype=object)
+
+
+def checks(studies: Sequence[Study]) -> pd.DataFrame:
+    """checks.json: a row a model, a column a check: pass, fail or not applicable; and the value."""
+    word = {True: "pass", False: "fail", None: "not applicable"}
+    table = {}
+    for study in studies:
+        table[study.model] = {}
+        for check in study.record.read_json("checks.json"):
+            value = "" if check["value"] is None else f" ({check['value']:.2g})"
+            table[study.model][check["name"]] = word[check["passed"]] + value
+    return pd.DataFrame(table).T
+
+
+def slices(studies: Sequence[Study]) -> pd.DataFrame:
+    """A row a slice of the decision rule and model: rows, metric of one network (the first final
+    seed), 95 % interval over test rows. NaN below 30 rows, or where a prediction is not finite."""
+    found = []
+    for study in studies:
+        metric, arrays = data.SPECS[study.dataset].metric, study.record.read_npz("predictions.npz")
+        every = np.ones(len(arrays["target"]), dtype=bool)
+        names = ["all test rows", *arrays["slices_names"], *arrays["groups_names"]]
+        masks = [every, *arrays["slices"], *arrays["groups"]]
+        rows = statistics.row_metric(metric, arrays["target"], arrays["predictions"][0])
+        for name, mask in zip(names, masks, strict=True):
+            found.append({"slice": str(name), "model": study.model, "n": int(mask.sum())})
+            if mask.sum() >= FEWEST_ROWS and np.isfinite(rows[mask]).all():
+                # Against a model without any error: the interval of one model's own metric.
+                zero = np.zeros(mask.sum())
+                inner = statistics.metric_bootstrap(metric, rows[mask], zero, arrays["block"][mask])
+                sign = -1.0 if metric == "accuracy" else 1.0
+                ends = sorted((sign * inner.low, sign * inner.high))
+                found[-1] |= {"value": sign * inner.mean, "low": ends[0], "high": ends[1]}
+    return pd.DataFrame(found, columns=["slice", "model", "n", "value", "low", "high"])
+
+
+def ledger(studies: Sequence[Study]) -> pd.DataFrame:
+    """Every opening of the dataset's test part, in order of time."""
+    return data.read_ledger(studies[0].ledger)
+
+
+def published(dataset: str) -> pd.DataFrame:
+    """Published figures of the prior protocol, a row a model; accuracy as a fraction."""
+    entry = yaml.safe_load((ROOT / "book/published.yaml").read_text())[dataset]
+    percent = entry["unit"] == "percent"
+    rows = []
+    for figure in entry["figures"]:
+        size, mean, std = (np.nan if value is None else value for value in figure["figure"])
+        mean, std = (value / 100 if percent else value for value in (mean, std))
+        printed = entry["decimals"] - (2 if entry["unit"] == "fraction" else 0)
+        rows.append(
+            {"model": figure["model"], "source": figure["source"], "parameters": size, "mean": mean}
+            | {"std": std, "decimals": printed, "note": figure.get("note", "")}
+        )
+    return pd.DataFrame(rows).set_index("model")
+
+
+# --- the challenger against its baselines -------------------------------------------------------
+
+
+def comparisons(studies: Sequence[Study], rule: Mapping) -> pd.DataFrame:
+    """The rule's challenger against each baseline, a row a baseline and set of test rows.
+
+    A gap is positive where the challenger is better, in the unit of the metric. `gap`, `low` and
+    `high` are of one trained pair (first final seeds), test rows or blocks drawn again;
+    `detectable` is the smallest true difference that such rows show at 80 % power, `matters` the
+    rule's smallest difference that matters. `fresh_gap` and `seed_sd` (in the rule's loss, over
+    the fresh folds) stand in the row of all test rows. Empty unless both sides are recorded.
+    """
+    recorded = {study.model: study for study in studies}
+    found = []
+    for name in rule["baselines"]:
+        if name in recorded and rule["challenger"] in recorded:
+            found += _comparison(recorded[rule["challenger"]], recorded[name], rule)
+    return pd.DataFrame(found)
+
+
+def _comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
+    metric = data.SPECS[challenger.dataset].metric
+    arrays = challenger.record.read_npz("predictions.npz")
+    both = [s.record.read_npz("predictions.npz")["predictions"][0] for s in (baseline, challenger)]
+    a, c = (statistics.row_metric(metric, arrays["target"], p) for p in both)
+    fresh = [study.runs("validation") for study in (baseline, challenger)]
+    sds = [
+        fold_sd(runs, "loss")
+        for study, runs in zip((baseline, challenger), fresh, strict=True)
+        if not study.entry.deterministic
+    ]
+    gap = fresh[0]["loss"].mean() - fresh[1]["loss"].mean()
+    rows = []
+    every = np.ones(len(a), dtype=bool)
+    masks = dict(zip(arrays["slices_names"], arrays["slices"], strict=True))
+    for name, mask in {"all test rows": every, **masks}.items():
+        row = {"rows": str(name), "baseline": baseline.model, "challenger": challenger.model}
+        rows.append(row | {"n": int(mask.sum())})
+        if name == "all test rows":
+            rows[-1] |= {"fresh_gap": gap, "seed_sd": max(sds, default=np.nan)}
+        if mask.sum() < FEWEST_ROWS or not np.isfinite([a[mask], c[mask]]).all():
+            continue
+        pair = statistics.metric_bootstrap(metric, a[mask], c[mask], arrays["block"][mask])
+        spread = statistics.paired_t(a[mask], c[mask]).std
+        error = float(np.sqrt(a[mask].mean())) if metric != "accuracy" else np.nan
+        detectable = statistics.detectable_difference(spread, int(mask.sum()))
+        rows[-1] |= {
+            "gap": pair.mean,
+            "low": pair.low,
+            "high": pair.high,
+            "detectable": detectable / (2 * error) if metric == "rmse" else detectable,
+            "matters": matters(rule, metric, error),
+        }
+    return rows
+
+
+def matters(rule: Mapping, metric: str, rmse: float) -> float:
+    """The rule's smallest difference that matters on the metric's scale, from an error of `rmse`:
+    an RMSE better by v is an MSE better by 2 · rmse · v − v²."""
+    value, given = rule["smallest_difference"]["value"], rule["smallest_difference"]["scale"]
+    if given == metric:
+        return value
+    if (given, metric) == ("rmse", "mse"):
+        return 2 * rmse * value - value**2
+    if (given, metric) == ("mse", "rmse"):
+        return value / (2 * rmse)
+    return math.nan
+
+
+# --- the training rows --------------------------------------------------------------------------
+
+
+def constraints(dataset: data.Dataset) -> pd.DataFrame:
+    """Do the training rows agree with the constraints? A row a constrained feature.
+
+    `rank` is Spearman's correlation with the target; `declared` and `opposite` the share of the
+    target's variance that the best monotone curve in this feature alone explains, in the declared
+    direction and in the other; `held` the least-squares slope with the other columns held fixed, in
+    the target's unit a training sd of the feature.
+    """
+    X, y = dataset.X_train, dataset.y_train
+    design = np.column_stack([np.ones(len(y)), X])
+    slopes = np.linalg.lstsq(design, y, rcond=None)[0][1:] * X.std(axis=0, ddof=1)
+    rows = {}
+    for j in np.flatnonzero(dataset.indicator):
+        sign = int(dataset.indicator[j])
+        declared, opposite = (
+            1
+            - np.var(y - IsotonicRegression(increasing=up).fit(X[:, j], y).predict(X[:, j]))
+            / np.var(y)
+            for up in (sign > 0, sign < 0)
+        )
+        rank = float(stats.spearmanr(X[:, j], y).statistic)
+        rows[dataset.features[j]] = {
+            "sign": sign,
+            "rank": rank,
+            "declared": float(declared),
+            "opposite": float(opposite),
+            "held": float(slopes[j]),
+        }
+    return pd.DataFrame(rows).T

@@ -1,0 +1,318 @@
+"""The tables of a results page, printed: each takes recorded studies and gives HTML."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mononet import data, frames, parameters, printing
+from mononet.printing import NONE, TITLES, Column, Html, number, plus_minus, render, significant
+from mononet.study import Study
+
+
+def _metric(name: str, metric: str) -> Column:
+    """A text function for a metric in a frame's column: as many decimals as the row's spread has."""
+    factor = printing.scale(metric)
+    return lambda row: number(factor * row[name], _digits(row, factor))
+
+
+def _digits(row: Mapping, factor: float) -> int:
+    return printing.decimals(factor * row["std"] if pd.notna(row["std"]) else math.nan)
+
+
+def _mean(metric: str):
+    factor = printing.scale(metric)
+
+    def text(row: Mapping) -> str:
+        if pd.isna(row["n"]):
+            return number(factor * row["mean"], 2)
+        return plus_minus(factor * row["mean"], factor * row["std"], row["n"])
+
+    return text
+
+
+def _iqm(metric: str):
+    factor = printing.scale(metric)
+
+    def text(row: Mapping) -> str:
+        digits = _digits(row, factor)
+        low, high = (number(factor * row[name], digits) for name in ("iqm_low", "iqm_high"))
+        interval = f" [{low}, {high}]" if low != NONE else ""
+        return number(factor * row["iqm"], digits) + interval
+
+    return text
+
+
+def _count(name: str):
+    return lambda row: NONE if pd.isna(row[name]) else f"{row[name]:,.0f}"
+
+
+def _significant(name: str, factor: float = 1.0, digits: int = 2):
+    return lambda row: significant(factor * row[name], digits)
+
+
+def _with_level(frame: pd.DataFrame) -> pd.DataFrame:
+    """The word *validation-level* beside the model that it holds for."""
+    level = frame["level"] if "level" in frame else pd.Series(None, frame.index)
+    return frame.rename(lambda name: f"{name} (validation-level)" if level[name] else name)
+
+
+def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
+    """Selection score, test estimators and collapse counts of every model, side by side."""
+    dataset = studies[0].dataset
+    metric = data.SPECS[dataset].metric
+    trivial = frames.trivial(studies, y_train) if y_train is not None else None
+    frame = _with_level(frames.estimators(studies, trivial))
+    counts = [Column("constant", _count("constant"), group="runs")]
+    if data.SPECS[dataset].task == "classification":
+        counts.append(Column("one-sided", _count("one_sided"), group="runs"))
+    if metric == "mse":
+        counts.append(Column("outlier", _count("outliers"), group="runs"))
+    columns = [
+        Column("mean ± std (n)", _mean(metric), group="test"),
+        Column("median", _metric("median", metric), group="test"),
+        Column("IQM [95 %]", _iqm(metric), group="test"),
+        Column("SE, rows", _significant("row_se", printing.scale(metric)), group="test"),
+        *counts,
+        Column("CV score*", _metric("cv_score", metric), group="validation"),
+        Column("fresh folds", _metric("fresh", metric), group="validation"),
+    ]
+    caption = (
+        f"Every estimator of every model: {printing.metric_title(dataset)}. Test: mean ± standard "
+        "deviation over n final seeds (ddof 1); median; interquartile mean with its interval, "
+        "retraining only; standard error over test rows of one network, the first final seed. "
+        "* The CV score is the best of the search's trials and no estimate of test error; fresh "
+        "folds are validation values of the same configuration on partitions that selected nothing."
+    )
+    if y_train is None:
+        caption += " The trivial predictor needs the training rows, which are not on this machine."
+    files = printing.source(studies, "runs.csv", "trials.csv")
+    return render(frame, columns, caption, files, "model")
+
+
+def costs(studies: Sequence[Study]) -> Html:
+    """Size, trials and seconds of every model."""
+    columns = [
+        Column("parameters or nodes", _count("parameters")),
+        Column("trials", _count("trials")),
+        Column("search, s", _significant("search_seconds")),
+        Column("whole study, s", _significant("all_seconds")),
+        Column("one final training, s", _significant("refit_seconds")),
+        Column("1,000 predictions, ms", _significant("predict_seconds", 1000.0)),
+    ]
+    caption = (
+        "What each model cost. Every model had the same number of trials on the same folds and "
+        "seeds; seconds are of the machine that recorded the study, networks trained many at a "
+        "time. A dash under search: the trials of a study with the same search were taken over."
+    )
+    frame = frames.estimators(studies)
+    return render(frame, columns, caption, printing.source(studies, "cost.csv"), "model")
+
+
+def configurations(studies: Sequence[Study]) -> Html:
+    """The selected configuration of every model, a column a model."""
+    frame = frames.configurations(studies)
+
+    def cell(value) -> str:
+        if isinstance(value, float):
+            return NONE if math.isnan(value) else significant(value, 3)
+        return str(value)
+
+    columns = [Column(m, lambda row, m=m: cell(row[m])) for m in frame]
+    caption = (
+        "The configurations that cross-validation selected. A dash: the model has no such choice. "
+        "The objective is what the search minimized or maximized, the one-sigma bound by default."
+    )
+    frame.index = [name.replace("_", " ") for name in frame.index]
+    return render(frame, columns, caption, printing.source(studies, "trials.csv"), "choice")
+
+
+def checks(studies: Sequence[Study]) -> Html:
+    """The correctness checks of every model."""
+    frame = frames.checks(studies)
+    columns = [
+        Column(c.replace("_", " "), lambda row, c=c: row[c] if pd.notna(row[c]) else NONE, "")
+        for c in frame
+    ]
+    caption = (
+        "Correctness checks of the selected configurations, with the measured value: arrays of a "
+        "wrong shape; relative error of the gradient; largest violation of monotonicity; loss on "
+        "eight rows learned by heart; distance of the initial loss from what it must be; whether "
+        "boosting and linear models find a feature that gives the answer away. Limits and meanings "
+        "stand in the files."
+    )
+    return render(frame, columns, caption, printing.source(studies, "checks.json"), "model")
+
+
+def slices(studies: Sequence[Study]) -> Html:
+    """One network's metric on each slice of the decision rule, with its interval over rows."""
+    long = frames.slices(studies)
+    factor = printing.scale(data.SPECS[studies[0].dataset].metric)
+    sizes = dict(zip(long["slice"], long["n"], strict=True))
+    cells = {(row["slice"], row["model"]): row for row in long.to_dict("records")}
+
+    def text(row: Mapping) -> str:
+        if not math.isfinite(row.get("value", math.nan)):
+            return "not shown"
+        digits = printing.decimals(factor * (row["high"] - row["low"]) / 4)
+        value, low, high = (number(factor * row[name], digits) for name in ("value", "low", "high"))
+        return f"{value} [{low}, {high}]"
+
+    frame = pd.DataFrame(
+        {name: [text(cells[name, s.model]) for s in studies] for name in sizes},
+        index=[study.model for study in studies],
+    )
+    columns = [Column(f"{s}, n = {n}", lambda row, s=s: row[s]) for s, n in sizes.items()]
+    title = printing.metric_title(studies[0].dataset)
+    caption = (
+        f"The slices that the decision rule declared, {title}. One network a model (first final "
+        "seed), with a 95 % interval over test rows; it says nothing about training again. A slice "
+        f"below {frames.FEWEST_ROWS} rows is not shown."
+    )
+    return render(frame, columns, caption, printing.source(studies, "predictions.npz"), "model")
+
+
+def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
+    """The challenger against the rule's baselines: gaps, intervals, and what could be seen."""
+    frame = frames.comparisons(studies, rule)
+    dataset = studies[0].dataset
+    factor = printing.scale(data.SPECS[dataset].metric)
+
+    def gap(row: Mapping) -> str:
+        if not math.isfinite(row.get("gap", math.nan)):
+            return "not shown"
+        digits = printing.decimals(factor * (row["high"] - row["low"]) / 4)
+        value, low, high = (number(factor * row[name], digits) for name in ("gap", "low", "high"))
+        return f"{value} [{low}, {high}]"
+
+    columns = [
+        Column("against", lambda row: row["baseline"], ""),
+        Column("rows", _count("n")),
+        Column("gap [95 %]", gap),
+        Column("smallest detectable", _significant("detectable", factor)),
+        Column("smallest that matters", _significant("matters", factor)),
+    ]
+    challenger = frame["challenger"].iloc[0]
+    caption = (
+        f"{challenger} against the baselines of the decision rule, {printing.metric_title(dataset)}. "
+        f"The gap is of one trained pair on the same test rows, positive where {challenger} is "
+        "better; its interval draws the rows again and says nothing about training again. Detectable: "
+        "the smallest true difference that so many paired rows would show four times in five. A "
+        "slice whose smallest detectable difference is larger than the one that matters shows "
+        "nothing either way."
+    )
+    pair = [s for s in studies if s.model in {challenger, *frame["baseline"]}]
+    files = printing.source(pair, "predictions.npz")
+    return render(frame.set_index("rows"), columns, caption, files, "test rows")
+
+
+def published(dataset: str) -> Html:
+    """Published figures, in a table of their own and in no order of merit."""
+    frame = frames.published(dataset)
+    factor = printing.scale(data.SPECS[dataset].metric)
+
+    def figure(row: Mapping) -> str:
+        digits = int(row["decimals"])
+        std = f" ± {number(factor * row['std'], digits)}" if pd.notna(row["std"]) else ""
+        return number(factor * row["mean"], digits) + std
+
+    columns = [
+        Column("paper of the model", lambda row: row["source"], ""),
+        Column("[prior protocol]", figure, "num mn-prior"),
+        Column("parameters", _count("parameters"), "num mn-prior"),
+        Column("remark", lambda row: row["note"], "mn-prior"),
+    ]
+    if frame["parameters"].isna().all():
+        del columns[2]
+    caption = (
+        f"Figures as published, {printing.metric_title(dataset)}, with as many digits as printed. The "
+        "test part served as validation data there, and the best five of ten runs were averaged: "
+        "optimistic by construction, unranked, and no opponents of the numbers above."
+    )
+    return render(frame, columns, caption, corner="model")
+
+
+def ledger(studies: Sequence[Study]) -> Html:
+    """Every opening of the test part."""
+    frame = frames.ledger(studies)
+    frame.index = frame.pop("time").str.replace("T", " ").str.replace("+00:00", " UTC")
+    columns = [
+        Column("kind", lambda row: row["kind"], ""),
+        Column("model", lambda row: row["model"] or NONE, ""),
+        Column("reason", lambda row: row["reason"], ""),
+        Column("study", lambda row: row["study"][:8] or NONE, ""),
+        Column("configuration", lambda row: row["configuration"][:8] or NONE, ""),
+    ]
+    caption = (
+        "Every opening of this test part. Final: the one report of a study's selected "
+        "configuration. Planning: what was looked at before the book existed."
+    )
+    link = printing.link(studies[0], "test_access.csv", "test_access.csv")
+    files = Html(f'<p class="mn-source">Made from {link}.</p>')
+    return render(frame, columns, caption, files, "opened")
+
+
+def constraints(dataset: data.Dataset) -> Html:
+    """The constrained features, and whether the training rows agree."""
+    frame = frames.constraints(dataset)
+    unit = {"auto_mpg": ", mpg", "blog": ", comments ÷ 8"}.get(dataset.name, "")
+    columns = [
+        Column("prediction must not", lambda r: "increase" if r["sign"] < 0 else "decrease", ""),
+        Column("rank correlation", lambda row: number(row["rank"], 2)),
+        Column("explained, this direction", lambda row: f"{100 * row['declared']:.0f} %"),
+        Column("explained, the other", lambda row: f"{100 * row['opposite']:.0f} %"),
+        Column(f"slope, others held{unit}", lambda row: number(row["held"], 2)),
+    ]
+    caption = (
+        f"The constraints against the {len(dataset.y_train):,} training rows. Spearman's rank "
+        "correlation with the target; share of the target's variance that the best monotone curve "
+        "in this feature alone explains, in the declared direction and in the other; least-squares "
+        "slope for one standard deviation of the feature with all other columns held fixed."
+    )
+    return render(frame, columns, caption, corner="feature")
+
+
+def headline(results_dir: str | Path) -> Html:
+    """The front page's table: test mean ± std (n) of every model and dataset that is recorded."""
+    columns, cells, models = [], {}, []
+    for dataset in data.SPECS:
+        values = parameters.resolve(dataset) | {"results_dir": str(results_dir)}
+        studies = [Study.of(dataset, model, values) for model in values["models"]]
+        studies = [study for study in studies if study.complete]
+        if not studies:
+            continue
+        frame, factor = frames.estimators(studies), printing.scale(data.SPECS[dataset].metric)
+        texts = {n: _mean(data.SPECS[dataset].metric)(r) for n, r in frame.to_dict("index").items()}
+        texts["one network, SE over test rows"] = "about " + significant(
+            factor * frame["row_se"].astype(float).median()
+        )
+        cells[dataset] = texts
+        models += [name for name in values["models"] if name not in models]
+        title = f"{TITLES[dataset]}, {printing.metric_title(dataset)}"
+        columns.append(Column(title, lambda row, d=dataset: row[d]))
+    if not cells:
+        lines = (printing.commands("make studies"),)
+        return printing.box(
+            "missing", "Not recorded yet", "No study is recorded. All are, by:", *lines
+        )
+    rows = [m for m in models if any(m in texts for texts in cells.values())]
+    rows.append("one network, SE over test rows")
+    frame = pd.DataFrame({d: [t.get(row, NONE) for row in rows] for d, t in cells.items()}, rows)
+    caption = (
+        "Test metric of every recorded model: mean ± standard deviation over n trainings of one "
+        "selected configuration. In the order of the catalogue, which is no ranking. The last row "
+        "is the other noise, how far one network's value moves with other test rows; differences "
+        "below it are not to be read as differences without a paired comparison."
+    )
+    toc = (printing.ROOT / "_toc.yml").read_text()
+    pages = [
+        f'<a href="notebooks/{dataset}.html">{TITLES[dataset]}</a>'
+        for dataset in cells
+        if f"notebooks/{dataset}\n" in toc + "\n"
+    ]
+    more = Html(f'<p class="mn-source">The whole story: {", ".join(pages)}.</p>' if pages else "")
+    return render(frame, columns, caption, more, "model")
