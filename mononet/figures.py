@@ -18,13 +18,13 @@ import numpy as np
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from mononet import data, frames, printing, statistics
+from mononet import data, frames, printing
 from mononet.models import CATALOGUE
 from mononet.printing import Html, plus_minus
 from mononet.search import MINIMIZED
 from mononet.study import Study
 
-WIDTH = 8.0  # inches
+WIDTH = 7.2  # inches: that of the text on a desktop
 PALETTE = sns.color_palette("colorblind", 10)
 # In the order of the catalogue; yellow (8) is left out, it cannot be seen on white.
 COLORS = dict(zip(CATALOGUE, (PALETTE[i] for i in (0, 1, 2, 3, 4, 7, 5, 6, 9)), strict=True))
@@ -46,7 +46,7 @@ SCALED = ("auto_mpg", "heart")  # features are z-scored with the training rows
 def show(figure: Figure, alt: str, caption: str, source: str = "") -> Html:
     """A matplotlib figure as an HTML figure with an SVG inside; closes it. `source` is HTML."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", dpi=200, metadata={"Date": None})
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
     plt.close(figure)
     picture = base64.b64encode(buffer.getvalue()).decode()
     width = round(96 * figure.get_figwidth())
@@ -58,13 +58,13 @@ def show(figure: Figure, alt: str, caption: str, source: str = "") -> Html:
 
 
 def _panels(count: int, across: int, height: float, **options):
-    """A figure of so many panels, at most `across` a row; the unused ones are hidden."""
+    """A figure of so many panels, at most `across` a row; the unused ones are removed."""
     across = min(across, max(count, 1))
     down = math.ceil(count / across)
     size = (WIDTH, 0.4 + height * down)
     figure, axes = plt.subplots(down, across, figsize=size, squeeze=False, **options)
     for axis in axes.flat[count:]:
-        axis.set_visible(False)
+        axis.remove()
     return figure, list(axes.flat[:count])
 
 
@@ -120,7 +120,7 @@ def selection(studies: Sequence[Study]) -> Html:
     """CV-selection score and fresh folds against the test metric, with the diagonal."""
     metric = data.SPECS[studies[0].dataset].metric
     factor, frame = printing.scale(metric), frames.estimators(studies)
-    figure, axis = plt.subplots(figsize=(0.8 * WIDTH, 4.4))
+    figure, axis = plt.subplots(figsize=(0.65 * WIDTH, 0.62 * WIDTH))
     for model, row in frame.iterrows():
         score, fresh, mean = (factor * row[name] for name in ("cv_score", "fresh", "mean"))
         style = {"color": COLORS[model], "marker": MARKERS[model], "ms": 8, "ls": ""}
@@ -130,16 +130,14 @@ def selection(studies: Sequence[Study]) -> Html:
             axis.plot([score, score], spread, color=COLORS[model], lw=1.5)
         axis.plot(score, mean, label=model, **style)
         axis.plot(fresh, mean, mfc="w", **style)
-    # A straight line may stretch the axes, the points decide them.
     points = factor * frame[["cv_score", "fresh", "mean"]].to_numpy(dtype=float)
-    low, high = np.nanmin(points), np.nanmax(points)
-    margin = 0.08 * (high - low) or 1.0
-    ends = (low - margin, high + margin)
+    margin = 0.06 * np.ptp(points[np.isfinite(points)]) + factor * frame["std"].fillna(0).max()
+    ends = (np.nanmin(points) - margin, np.nanmax(points) + margin)
     axis.plot(ends, ends, color=GRAY, lw=1, ls="--", zorder=0, label="test = validation")
     title = printing.metric_title(studies[0].dataset)
     axis.set(xlim=ends, ylim=ends, aspect="equal")
     axis.set(xlabel=f"validation {title}", ylabel=f"test {title}, mean ± std")
-    axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axis.legend(loc="best")
     told = "; ".join(
         f"{m}: selection {printing.number(factor * r['cv_score'], 2)}, fresh folds "
         f"{printing.number(factor * r['fresh'], 2)}, test {printing.number(factor * r['mean'], 2)}"
@@ -148,9 +146,9 @@ def selection(studies: Sequence[Study]) -> Html:
     caption = (
         "Validation against test. Filled: the score with which the configuration was selected, the "
         "best of its search's trials. Hollow: the same configuration on fresh folds of the same "
-        "training rows. The way from filled to hollow is the luck of the selection; the way from "
-        "hollow to the dashed diagonal is what the test part has of its own. The vertical bars are "
-        "one standard deviation over seeds."
+        "training rows. The way from filled to hollow is luck with the folds that selected; the "
+        "way from hollow to the dashed diagonal is what the test part has of its own. The vertical "
+        "bars are one standard deviation over seeds."
     )
     alt = f"Validation against test {title}. {told}."
     return show(figure, alt, caption, printing.source(studies, "trials.csv", "runs.csv"))
@@ -162,6 +160,8 @@ def curves(studies: Sequence[Study]) -> Html:
     staged = [
         study for study in studies if study.record.read_csv("curves.csv")["epoch"].nunique() > 1
     ]
+    if not staged:
+        return Html("<p>The models recorded so far learn in one step and have no curve.</p>")
     spec = data.SPECS[studies[0].dataset]
     factor = printing.scale(spec.metric)
     figure, axes = _panels(len(staged), 3, 2.1, sharey=True)
@@ -172,7 +172,7 @@ def curves(studies: Sequence[Study]) -> Html:
             by_run = rows[rows["split"] == split].pivot_table(
                 index="epoch", columns=["fold", "seed"], values="value"
             )
-            axis.plot(factor * by_run, color=color, lw=0.5, alpha=0.35, rasterized=True)
+            axis.plot(factor * by_run, color=color, lw=0.5, alpha=0.35)
             axis.plot(factor * by_run.mean(axis=1), color=color, lw=2, label=split)
         axis.axvline(study.selected.stage, color="k", lw=1, ls=":")
         axis.set_title(study.model)
@@ -180,7 +180,7 @@ def curves(studies: Sequence[Study]) -> Html:
         axis.set_xlabel("boosting iteration" if boosted else "epoch")
         told.append(f"{study.model} chose {study.selected.stage}")
         learned += [by_run[np.isfinite(by_run)].mean(axis=1).to_numpy()]
-    if staged and MINIMIZED[spec.metric]:
+    if MINIMIZED[spec.metric]:
         _log_axis(axes, factor * np.concatenate(learned))
     for axis in axes[::3]:
         axis.set_ylabel(printing.metric_title(studies[0].dataset))
@@ -190,9 +190,7 @@ def curves(studies: Sequence[Study]) -> Html:
         "validation rows. The dotted line marks the epoch or iteration that was selected. "
         "What falls below the axis (boosting learns its training rows by heart) or above it is cut."
     )
-    alt = (
-        f"Learning curves of {len(staged)} models; selected epoch or iteration: {', '.join(told)}."
-    )
+    alt = f"Learning curves, selected epoch or iteration marked: {', '.join(told)}."
     return show(figure, alt, caption, printing.source(staged, "curves.csv"))
 
 
@@ -207,7 +205,7 @@ def _log_axis(axes, validation: np.ndarray) -> None:
 
 def _plain_log(axis) -> None:
     """Plain numbers on a logarithmic axis."""
-    axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 5)))
+    axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 3, 5, 7)))
     axis.yaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
     axis.yaxis.set_minor_locator(mpl.ticker.NullLocator())
 
@@ -237,7 +235,7 @@ def effects(studies: Sequence[Study]) -> Html:
     )
     return show(
         figure,
-        f"Mean prediction from the smallest to the largest value of each constrained feature. {told}.",
+        f"Mean prediction from the smallest to the largest value of each feature. {told}.",
         _effects_caption(studies),
         printing.source(studies, "effects.csv"),
     )
@@ -280,9 +278,9 @@ def trials(studies: Sequence[Study]) -> Html:
         trial, best = np.arange(len(values)), (np.fmin if minimized else np.fmax).accumulate(values)
         out = ~np.isfinite(values) | ((values > worst) if minimized else (values < worst))
         axis.plot(trial[~out], values[~out], "o", ms=3.5, color=COLORS[model], alpha=0.75)
-        # On the edge of the panel, where the worst values would be.
-        edge = np.full(out.sum(), worst)
-        axis.plot(trial[out], edge, "x", ms=6, mew=1.5, color="k", clip_on=False)
+        if out.any():  # on the edge of the panel, where the worst values would be
+            edge = np.full(out.sum(), worst)
+            axis.plot(trial[out], edge, "x", ms=6, mew=1.5, color="k", clip_on=False)
         axis.step(trial, best, where="post", color="k", lw=1.2)
         axis.set_title(model)
         axis.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
@@ -300,9 +298,9 @@ def trials(studies: Sequence[Study]) -> Html:
         for m, v in found.items()
     )
     caption = (
-        "The search, trial by trial. A dot is the objective of one configuration at its best epoch, "
-        "the line the best so far; the first round is random. A cross at the edge is a trial with a "
-        "collapsed run at every epoch, whose objective is infinitely bad, or one beyond the axis."
+        "The search, trial by trial. A dot is the objective of one configuration at its best "
+        "epoch, the line the best so far; the first round is random. A cross at the edge: every "
+        "epoch had a collapsed run (an infinitely bad objective), or the value is beyond the axis."
     )
     alt = f"Objective against trial number. {told}."
     return show(figure, alt, caption, printing.source(studies, "trials.csv"))

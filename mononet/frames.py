@@ -107,7 +107,7 @@ def configurations(studies: Sequence[Study]) -> pd.DataFrame:
 
 def checks(studies: Sequence[Study]) -> pd.DataFrame:
     """checks.json: a row a model, a column a check: pass, fail or not applicable; and the value."""
-    word = {True: "pass", False: "fail", None: "not applicable"}
+    word = {True: "pass", False: "fail", None: "n/a"}
     table = {}
     for study in studies:
         table[study.model] = {}

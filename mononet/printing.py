@@ -72,10 +72,10 @@ def significant(value: float, digits: int = 2) -> str:
 
 
 def plus_minus(mean: float, std: float, n: int | None = None) -> str:
-    """mean ± std (n), no more digits than the spread has."""
+    """mean ± std (n = …), no more digits than the spread has."""
     digits = decimals(std)
     text = number(mean, digits) + (f" ± {number(std, digits)}" if math.isfinite(std) else "")
-    return text + (f" ({n:.0f})" if n is not None else "")
+    return text + (f" (n = {n:.0f})" if n is not None else "")
 
 
 def scale(metric: str) -> float:
@@ -93,17 +93,27 @@ def metric_title(dataset: str) -> str:
 
 
 def render(
-    frame: pd.DataFrame, columns: Sequence[Column], caption: str, source: str = "", corner: str = ""
+    frame: pd.DataFrame,
+    columns: Sequence[Column],
+    caption: str,
+    note: str = "",
+    *,
+    source: str = "",
+    corner: str = "",
 ) -> Html:
-    """The frame as an HTML table, its index as row headings; `source` is HTML, all else text."""
+    """The frame as an HTML table, its index as row headings.
+
+    `caption` is one short sentence over the table, `note` explains it below; both are text,
+    `source` is HTML. A table of many columns is set closer.
+    """
+    spans: list[list] = [["", 1]]
+    for column in columns:
+        if column.group == spans[-1][0]:
+            spans[-1][1] += 1
+        else:
+            spans.append([column.group, 1])
     head = ""
-    if any(column.group for column in columns):
-        spans = [["", 1]]
-        for column in columns:
-            if column.group == spans[-1][0]:
-                spans[-1][1] += 1
-            else:
-                spans.append([column.group, 1])
+    if len(spans) > 1:
         cells = "".join(f'<th colspan="{n}" scope="colgroup">{_text(t)}</th>' for t, n in spans)
         head = f'<tr class="mn-group">{cells}</tr>'
     titles = "".join(f'<th scope="col" class="{c.kind}">{_text(c.title)}</th>' for c in columns)
@@ -112,11 +122,12 @@ def render(
     for name, row in zip(frame.index, frame.to_dict("records"), strict=True):
         cells = "".join(f'<td class="{c.kind}">{_text(c.text(row))}</td>' for c in columns)
         body += f'<tr><th scope="row">{_text(name)}</th>{cells}</tr>\n'
-    label = html.escape(caption.split(".")[0], quote=True)
+    css = "mn-table mn-dense" if len(columns) > 2 else "mn-table"
+    under = f'<p class="mn-note">{_text(note)}</p>' if note else ""
     return Html(
-        f'<div class="mn-table" tabindex="0" role="region" aria-label="{label}"><table>'
+        f'<div class="{css}" tabindex="0" role="region" aria-label="{_text(caption)}"><table>'
         f"<caption>{_text(caption)}</caption>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody>"
-        f"</table></div>{source}"
+        f"</table></div>{under}{source}"
     )
 
 
@@ -125,7 +136,7 @@ def _text(value) -> str:
 
 
 def is_published(results_dir: str | Path) -> bool:
-    """Whether a folder of results is the one that the site carries, so that pages may link to it."""
+    """Whether a folder of results is the one that the site carries and pages may link to."""
     return Path(results_dir).resolve() == RESULTS
 
 

@@ -14,8 +14,8 @@ from mononet.printing import NONE, TITLES, Column, Html, number, plus_minus, ren
 from mononet.study import Study
 
 
-def _metric(name: str, metric: str) -> Column:
-    """A text function for a metric in a frame's column: as many decimals as the row's spread has."""
+def _metric(name: str, metric: str):
+    """Prints a metric in a column of the frame with as many decimals as the spread has."""
     factor = printing.scale(metric)
     return lambda row: number(factor * row[name], _digits(row, factor))
 
@@ -24,13 +24,15 @@ def _digits(row: Mapping, factor: float) -> int:
     return printing.decimals(factor * row["std"] if pd.notna(row["std"]) else math.nan)
 
 
-def _mean(metric: str):
+def _mean(metric: str, seeds: float = math.nan):
+    """Prints mean ± std (n); leaves n out where it is the number of `seeds` in the heading."""
     factor = printing.scale(metric)
 
     def text(row: Mapping) -> str:
         if pd.isna(row["n"]):
             return number(factor * row["mean"], 2)
-        return plus_minus(factor * row["mean"], factor * row["std"], row["n"])
+        n = None if row["n"] == seeds else row["n"]
+        return plus_minus(factor * row["mean"], factor * row["std"], n)
 
     return text
 
@@ -55,10 +57,19 @@ def _significant(name: str, factor: float = 1.0, digits: int = 2):
     return lambda row: significant(factor * row[name], digits)
 
 
+def _interval(row: Mapping, value: str, factor: float) -> str:
+    """value [low, high], with the digits of the interval; *not shown* where there is none."""
+    if not math.isfinite(row.get(value, math.nan)):
+        return "not shown"
+    digits = printing.decimals(factor * (row["high"] - row["low"]) / 4)
+    mean, low, high = (number(factor * row[name], digits) for name in (value, "low", "high"))
+    return f"{mean} [{low}, {high}]"
+
+
 def _with_level(frame: pd.DataFrame) -> pd.DataFrame:
     """The word *validation-level* beside the model that it holds for."""
-    level = frame["level"] if "level" in frame else pd.Series(None, frame.index)
-    return frame.rename(lambda name: f"{name} (validation-level)" if level[name] else name)
+    marked = {name for name in frame.index if isinstance(frame.at[name, "level"], str)}
+    return frame.rename(lambda name: f"{name} (validation-level)" if name in marked else name)
 
 
 def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
@@ -66,14 +77,15 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
     dataset = studies[0].dataset
     metric = data.SPECS[dataset].metric
     trivial = frames.trivial(studies, y_train) if y_train is not None else None
-    frame = _with_level(frames.estimators(studies, trivial))
+    frame = frames.estimators(studies, trivial)
+    seeds = frame["n"].max()
     counts = [Column("constant", _count("constant"), group="runs")]
     if data.SPECS[dataset].task == "classification":
         counts.append(Column("one-sided", _count("one_sided"), group="runs"))
     if metric == "mse":
         counts.append(Column("outlier", _count("outliers"), group="runs"))
     columns = [
-        Column("mean ± std (n)", _mean(metric), group="test"),
+        Column(f"mean ± std, n = {seeds:.0f}", _mean(metric, seeds), group="test"),
         Column("median", _metric("median", metric), group="test"),
         Column("IQM [95 %]", _iqm(metric), group="test"),
         Column("SE, rows", _significant("row_se", printing.scale(metric)), group="test"),
@@ -81,36 +93,43 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
         Column("CV score*", _metric("cv_score", metric), group="validation"),
         Column("fresh folds", _metric("fresh", metric), group="validation"),
     ]
-    caption = (
-        f"Every estimator of every model: {printing.metric_title(dataset)}. Test: mean ± standard "
-        "deviation over n final seeds (ddof 1); median; interquartile mean with its interval, "
-        "retraining only; standard error over test rows of one network, the first final seed. "
-        "* The CV score is the best of the search's trials and no estimate of test error; fresh "
-        "folds are validation values of the same configuration on partitions that selected nothing."
+    note = (
+        "Test: mean ± standard deviation over n final seeds (ddof 1); median; interquartile mean "
+        "with its interval, retraining only; standard error over test rows of one network, the "
+        "first final seed. A model that seeds do not move has n = 1. Runs: how many "
+        "of the n. *The CV score is the best of the search's trials and no estimate of test error; "
+        "fresh folds are validation values of the same configuration on partitions that selected "
+        "nothing."
     )
+    for study in studies:
+        if why := study.validation_level():
+            note += f" {study.model} is validation-level: {why}."
     if y_train is None:
-        caption += " The trivial predictor needs the training rows, which are not on this machine."
-    files = printing.source(studies, "runs.csv", "trials.csv")
-    return render(frame, columns, caption, files, "model")
+        note += " The trivial predictor needs the training rows, which are not on this machine."
+    files = printing.source(studies, "runs.csv", "predictions.npz", "trials.csv")
+    title = f"Every estimator of every model, {printing.metric_title(dataset)}"
+    return render(_with_level(frame), columns, title, note, source=files, corner="model")
 
 
 def costs(studies: Sequence[Study]) -> Html:
     """Size, trials and seconds of every model."""
     columns = [
-        Column("parameters or nodes", _count("parameters")),
+        Column("parameters or tree nodes", _count("parameters")),
         Column("trials", _count("trials")),
         Column("search, s", _significant("search_seconds")),
         Column("whole study, s", _significant("all_seconds")),
         Column("one final training, s", _significant("refit_seconds")),
         Column("1,000 predictions, ms", _significant("predict_seconds", 1000.0)),
     ]
-    caption = (
-        "What each model cost. Every model had the same number of trials on the same folds and "
-        "seeds; seconds are of the machine that recorded the study, networks trained many at a "
-        "time. A dash under search: the trials of a study with the same search were taken over."
+    note = (
+        "Every model had the same number of trials on the same folds and seeds. Seconds are those "
+        "of the machine that recorded the study; networks train many at a time, and the time of "
+        "one final training is its share. A dash under search: the trials of a study with the same "
+        "search were taken over."
     )
     frame = frames.estimators(studies)
-    return render(frame, columns, caption, printing.source(studies, "cost.csv"), "model")
+    files = printing.source(studies, "cost.csv")
+    return render(frame, columns, "What each model cost", note, source=files, corner="model")
 
 
 def configurations(studies: Sequence[Study]) -> Html:
@@ -118,34 +137,32 @@ def configurations(studies: Sequence[Study]) -> Html:
     frame = frames.configurations(studies)
 
     def cell(value) -> str:
-        if isinstance(value, float):
-            return NONE if math.isnan(value) else significant(value, 3)
-        return str(value)
+        return significant(value, 3) if isinstance(value, float) else str(value)
 
     columns = [Column(m, lambda row, m=m: cell(row[m])) for m in frame]
-    caption = (
-        "The configurations that cross-validation selected. A dash: the model has no such choice. "
-        "The objective is what the search minimized or maximized, the one-sigma bound by default."
+    note = (
+        "A dash: the model has no such choice. At its bound: the largest number of epochs or "
+        "iterations offered was chosen. The objective is what the search looked at; the one-sigma "
+        "bound, unless the parameters say otherwise."
     )
     frame.index = [name.replace("_", " ") for name in frame.index]
-    return render(frame, columns, caption, printing.source(studies, "trials.csv"), "choice")
+    title, files = "The selected configurations", printing.source(studies, "trials.csv")
+    return render(frame, columns, title, note, source=files, corner="choice")
 
 
 def checks(studies: Sequence[Study]) -> Html:
     """The correctness checks of every model."""
-    frame = frames.checks(studies)
-    columns = [
-        Column(c.replace("_", " "), lambda row, c=c: row[c] if pd.notna(row[c]) else NONE, "")
-        for c in frame
-    ]
-    caption = (
-        "Correctness checks of the selected configurations, with the measured value: arrays of a "
-        "wrong shape; relative error of the gradient; largest violation of monotonicity; loss on "
-        "eight rows learned by heart; distance of the initial loss from what it must be; whether "
-        "boosting and linear models find a feature that gives the answer away. Limits and meanings "
-        "stand in the files."
+    frame = frames.checks(studies).fillna(NONE)
+    columns = [Column(c.replace("_", " "), lambda row, c=c: row[c], "") for c in frame]
+    note = (
+        "In parentheses what was measured: arrays of a wrong shape; relative error of the "
+        "gradient; largest violation of monotonicity; loss on eight rows learned by heart; "
+        "distance of the initial loss from what it must be; error of boosting and linear models "
+        "when one feature gives the answer away. n/a: says nothing about such a model. The files "
+        "have the limits."
     )
-    return render(frame, columns, caption, printing.source(studies, "checks.json"), "model")
+    title, files = "Checks of the selected configurations", printing.source(studies, "checks.json")
+    return render(frame, columns, title, note, source=files, corner="model")
 
 
 def slices(studies: Sequence[Study]) -> Html:
@@ -154,60 +171,54 @@ def slices(studies: Sequence[Study]) -> Html:
     factor = printing.scale(data.SPECS[studies[0].dataset].metric)
     sizes = dict(zip(long["slice"], long["n"], strict=True))
     cells = {(row["slice"], row["model"]): row for row in long.to_dict("records")}
-
-    def text(row: Mapping) -> str:
-        if not math.isfinite(row.get("value", math.nan)):
-            return "not shown"
-        digits = printing.decimals(factor * (row["high"] - row["low"]) / 4)
-        value, low, high = (number(factor * row[name], digits) for name in ("value", "low", "high"))
-        return f"{value} [{low}, {high}]"
-
     frame = pd.DataFrame(
-        {name: [text(cells[name, s.model]) for s in studies] for name in sizes},
+        {s: [_interval(cells[s, m.model], "value", factor) for m in studies] for s in sizes},
         index=[study.model for study in studies],
     )
-    columns = [Column(f"{s}, n = {n}", lambda row, s=s: row[s]) for s, n in sizes.items()]
-    title = printing.metric_title(studies[0].dataset)
-    caption = (
-        f"The slices that the decision rule declared, {title}. One network a model (first final "
-        "seed), with a 95 % interval over test rows; it says nothing about training again. A slice "
-        f"below {frames.FEWEST_ROWS} rows is not shown."
+    columns = [Column(f"{s}, n\u00a0=\u00a0{n}", lambda row, s=s: row[s]) for s, n in sizes.items()]
+    title = f"The slices of the decision rule, {printing.metric_title(studies[0].dataset)}"
+    note = (
+        "One network a model (first final seed), with a 95 % interval over test rows; it says "
+        f"nothing about training again. A slice below {frames.FEWEST_ROWS} rows is not shown."
     )
-    return render(frame, columns, caption, printing.source(studies, "predictions.npz"), "model")
+    files = printing.source(studies, "predictions.npz")
+    return render(frame, columns, title, note, source=files, corner="model")
 
 
 def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     """The challenger against the rule's baselines: gaps, intervals, and what could be seen."""
-    frame = frames.comparisons(studies, rule)
-    dataset = studies[0].dataset
+    long = frames.comparisons(studies, rule)
+    dataset, challenger = studies[0].dataset, long["challenger"].iloc[0]
     factor = printing.scale(data.SPECS[dataset].metric)
-
-    def gap(row: Mapping) -> str:
-        if not math.isfinite(row.get("gap", math.nan)):
-            return "not shown"
-        digits = printing.decimals(factor * (row["high"] - row["low"]) / 4)
-        value, low, high = (number(factor * row[name], digits) for name in ("gap", "low", "high"))
-        return f"{value} [{low}, {high}]"
-
-    columns = [
-        Column("against", lambda row: row["baseline"], ""),
-        Column("rows", _count("n")),
-        Column("gap [95 %]", gap),
-        Column("smallest detectable", _significant("detectable", factor)),
-        Column("smallest that matters", _significant("matters", factor)),
-    ]
-    challenger = frame["challenger"].iloc[0]
-    caption = (
-        f"{challenger} against the baselines of the decision rule, {printing.metric_title(dataset)}. "
-        f"The gap is of one trained pair on the same test rows, positive where {challenger} is "
-        "better; its interval draws the rows again and says nothing about training again. Detectable: "
-        "the smallest true difference that so many paired rows would show four times in five. A "
-        "slice whose smallest detectable difference is larger than the one that matters shows "
-        "nothing either way."
+    sizes = dict(zip(long["rows"], long["n"], strict=True))
+    cells = {(row["rows"], row["baseline"]): row for row in long.to_dict("records")}
+    frame, columns = (
+        pd.DataFrame(index=[f"{rows}, n\u00a0=\u00a0{n}" for rows, n in sizes.items()]),
+        [],
     )
-    pair = [s for s in studies if s.model in {challenger, *frame["baseline"]}]
+    for name in dict.fromkeys(long["baseline"]):
+        found = [cells[rows, name] for rows in sizes]
+        texts = {
+            "gap [95 %]": [_interval(row, "gap", factor) for row in found],
+            "detectable": [significant(factor * row["detectable"]) for row in found],
+            "matters": [significant(factor * row["matters"]) for row in found],
+        }
+        for title, column in texts.items():
+            key = f"{name} {title}"
+            frame[key] = column
+            text = lambda row, key=key: row[key]  # noqa: E731
+            columns.append(Column(title, text, group=f"{challenger} against {name}"))
+    title = f"{challenger} against the baselines of the rule, {printing.metric_title(dataset)}"
+    note = (
+        f"The gap is of one trained pair on the same rows, positive where {challenger} is better; "
+        "its interval draws the rows again and says nothing about training again. Detectable: the "
+        "smallest true difference that so many paired rows show four times in five. Matters: the "
+        "smallest difference that the rule cares about, on the scale of this metric. Where the "
+        "first exceeds the second, an interval around zero shows nothing either way."
+    )
+    pair = [s for s in studies if s.model in {challenger, *long["baseline"]}]
     files = printing.source(pair, "predictions.npz")
-    return render(frame.set_index("rows"), columns, caption, files, "test rows")
+    return render(frame, columns, title, note, source=files, corner="test rows")
 
 
 def published(dataset: str) -> Html:
@@ -223,37 +234,37 @@ def published(dataset: str) -> Html:
     columns = [
         Column("paper of the model", lambda row: row["source"], ""),
         Column("[prior protocol]", figure, "num mn-prior"),
-        Column("parameters", _count("parameters"), "num mn-prior"),
-        Column("remark", lambda row: row["note"], "mn-prior"),
     ]
-    if frame["parameters"].isna().all():
-        del columns[2]
-    caption = (
-        f"Figures as published, {printing.metric_title(dataset)}, with as many digits as printed. The "
-        "test part served as validation data there, and the best five of ten runs were averaged: "
-        "optimistic by construction, unranked, and no opponents of the numbers above."
+    if frame["parameters"].notna().any():
+        columns.append(Column("parameters", _count("parameters"), "num mn-prior"))
+    note = (
+        "With as many digits as printed. The test part served as validation data there, and the "
+        "best five of ten runs were averaged: optimistic by construction, unranked, and no "
+        "opponents of the numbers above."
     )
-    return render(frame, columns, caption, corner="model")
+    for model, row in frame.iterrows():
+        if row["note"]:
+            note += f" {model}: {row['note']}."
+    title = f"Figures as published, {printing.metric_title(dataset)}"
+    return render(frame, columns, title, note, corner="model")
 
 
 def ledger(studies: Sequence[Study]) -> Html:
     """Every opening of the test part."""
     frame = frames.ledger(studies)
-    frame.index = frame.pop("time").str.replace("T", " ").str.replace("+00:00", " UTC")
+    frame.index = frame["time"].str.replace("T", " ").str.replace("+00:00", " UTC")
     columns = [
         Column("kind", lambda row: row["kind"], ""),
         Column("model", lambda row: row["model"] or NONE, ""),
-        Column("reason", lambda row: row["reason"], ""),
         Column("study", lambda row: row["study"][:8] or NONE, ""),
         Column("configuration", lambda row: row["configuration"][:8] or NONE, ""),
     ]
-    caption = (
-        "Every opening of this test part. Final: the one report of a study's selected "
-        "configuration. Planning: what was looked at before the book existed."
-    )
+    reasons = frame[["kind", "reason"]].drop_duplicates().itertuples(index=False)
+    note = " ".join(f"{kind.capitalize()}: {reason}." for kind, reason in reasons)
     link = printing.link(studies[0], "test_access.csv", "test_access.csv")
     files = Html(f'<p class="mn-source">Made from {link}.</p>')
-    return render(frame, columns, caption, files, "opened")
+    title = "Every opening of this test part"
+    return render(frame, columns, title, note, source=files, corner="opened")
 
 
 def constraints(dataset: data.Dataset) -> Html:
@@ -267,13 +278,14 @@ def constraints(dataset: data.Dataset) -> Html:
         Column("explained, the other", lambda row: f"{100 * row['opposite']:.0f} %"),
         Column(f"slope, others held{unit}", lambda row: number(row["held"], 2)),
     ]
-    caption = (
-        f"The constraints against the {len(dataset.y_train):,} training rows. Spearman's rank "
-        "correlation with the target; share of the target's variance that the best monotone curve "
-        "in this feature alone explains, in the declared direction and in the other; least-squares "
-        "slope for one standard deviation of the feature with all other columns held fixed."
+    note = (
+        "Spearman's rank correlation with the target; share of the target's variance that the best "
+        "monotone curve in this feature alone explains, in the declared direction and in the "
+        "other; least-squares slope for one standard deviation of the feature, all other columns "
+        "held fixed."
     )
-    return render(frame, columns, caption, corner="feature")
+    title = f"The constraints against the {len(dataset.y_train):,} training rows"
+    return render(frame, columns, title, note, corner="feature")
 
 
 def headline(results_dir: str | Path) -> Html:
@@ -286,7 +298,8 @@ def headline(results_dir: str | Path) -> Html:
         if not studies:
             continue
         frame, factor = frames.estimators(studies), printing.scale(data.SPECS[dataset].metric)
-        texts = {n: _mean(data.SPECS[dataset].metric)(r) for n, r in frame.to_dict("index").items()}
+        mean = _mean(data.SPECS[dataset].metric)
+        texts = {name: mean(row) for name, row in _with_level(frame).to_dict("index").items()}
         texts["one network, SE over test rows"] = "about " + significant(
             factor * frame["row_se"].astype(float).median()
         )
@@ -302,11 +315,11 @@ def headline(results_dir: str | Path) -> Html:
     rows = [m for m in models if any(m in texts for texts in cells.values())]
     rows.append("one network, SE over test rows")
     frame = pd.DataFrame({d: [t.get(row, NONE) for row in rows] for d, t in cells.items()}, rows)
-    caption = (
-        "Test metric of every recorded model: mean ± standard deviation over n trainings of one "
-        "selected configuration. In the order of the catalogue, which is no ranking. The last row "
-        "is the other noise, how far one network's value moves with other test rows; differences "
-        "below it are not to be read as differences without a paired comparison."
+    note = (
+        "Mean ± standard deviation over n trainings of one selected configuration, in the order "
+        "of the catalogue, which is no ranking. The last row is the other noise, how far one "
+        "network's value moves with other test rows; a difference below it is no difference "
+        "without a comparison on the same rows."
     )
     toc = (printing.ROOT / "_toc.yml").read_text()
     pages = [
@@ -315,4 +328,4 @@ def headline(results_dir: str | Path) -> Html:
         if f"notebooks/{dataset}\n" in toc + "\n"
     ]
     more = Html(f'<p class="mn-source">The whole story: {", ".join(pages)}.</p>' if pages else "")
-    return render(frame, columns, caption, more, "model")
+    return render(frame, columns, "Test metric of every model", note, source=more, corner="model")

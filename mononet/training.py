@@ -165,7 +165,9 @@ def _step(architecture: Architecture, branches: tuple[bool, bool], task: str, co
     torch.fx.experimental._config.use_duck_shape = False
     torch._dynamo.config.recompile_limit = 1024
     torch._dynamo.config.accumulated_recompile_limit = 4096
+    torch._dynamo.config.specialize_float = True  # the constants of Adam, not inputs of the graph
     torch._inductor.config.compile_threads = 1
+    torch._inductor.config.size_asserts = False
     return torch.compile(step, fullgraph=True, dynamic=True)
 
 
@@ -236,8 +238,9 @@ class Stack:
         self.hyper, self.task, self.dtype = hyper, task, dtype
         self.asked = len(runs)
         self.runs = list(runs) * 2 if len(runs) == 1 else list(runs)
+        # Contiguous, wherever the columns came from: strides are part of a compiled graph.
         self.table = tuple(
-            torch.as_tensor(np.asarray(part), dtype=dtype)
+            torch.as_tensor(np.ascontiguousarray(part), dtype=dtype)
             for part in (table.monotone, table.free, table.target)
         )
         widths = (table.monotone.shape[1], table.free.shape[1])
