@@ -100,7 +100,6 @@ class Quantiles:
             transformer = QuantileTransformer(
                 n_quantiles=min(1000, len(values)),
                 output_distribution="normal" if smooth else "uniform",
-                subsample=None,
                 random_state=0,
             )
             return transformer.fit(values[:, None]), smooth

@@ -1,0 +1,75 @@
+"""The command line as a person meets it: every notebook in quick form, and what is refused."""
+
+import subprocess
+import sys
+
+import pytest
+
+from mononet import parameters
+from mononet.__main__ import ROOT, main
+
+MONONET = [sys.executable, "-m", "mononet"]
+NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS)
+def test_every_notebook_runs_in_quick_form(notebook, tmp_path):
+    output = tmp_path / "out.ipynb"
+    scratch = ["-p", "results_dir", str(tmp_path / "results")]
+    found = subprocess.run(
+        [*MONONET, "run", notebook, "-f", "params/quick.yaml", *scratch, "-o", str(output)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert found.returncode == 0, found.stderr[-3000:]
+    assert "executed notebook" in found.stdout
+    assert "Not recorded yet" not in output.read_text()
+    if notebook in parameters.notebooks() and (tmp_path / "results" / notebook).exists():
+        assert (tmp_path / "results" / notebook / "test_access.csv").exists()
+
+
+def refused(capsys, *words):
+    assert main(list(words)) == 1
+    said = capsys.readouterr().err.strip()
+    assert "Traceback" not in said
+    assert said.startswith("error: ")
+    return said
+
+
+def test_a_mistyped_parameter_is_refused_with_the_nearest_name(capsys):
+    said = refused(capsys, "run", "auto_mpg", "-p", "n_trial", "5")
+    assert "n_trial" in said
+    assert "n_trials" in said
+
+
+def test_a_wrong_type_is_refused_with_what_is_accepted(capsys):
+    said = refused(capsys, "run", "auto_mpg", "-p", "n_trials", "many")
+    assert "n_trials" in said
+    assert "whole number from 1 to 10000" in said
+
+
+def test_a_value_out_of_range_is_refused_with_its_bounds(capsys):
+    said = refused(capsys, "run", "auto_mpg", "-p", "n_trials", "0")
+    assert "whole number from 1 to 10000" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("run", "auto_mgp"), "auto_mpg"),
+        (("study", "auto_mpg", "splitt"), "split"),
+        (("run", "auto_mpg", "-f", "quik"), "quick"),
+        (("data", "fetch", "hart"), "heart"),
+        (("verify", "auto_mgp"), "auto_mpg"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_nearest(capsys, words, expected):
+    assert expected in refused(capsys, *words)
+
+
+def test_data_lists_every_dataset_and_its_route(capsys):
+    assert main(["data"]) == 0
+    said = capsys.readouterr().out
+    assert "mlxtend" in said
+    assert all(name in said for name in ("auto_mpg", "heart", "compas", "blog", "loan"))
