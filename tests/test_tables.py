@@ -32,7 +32,7 @@ def heart(tmp_path_factory):
         values = np.column_stack([X, (X[:, 0] + rng.normal(size=rows) > 0.8).astype(float)])
         if part == "train":
             values[: len(spec.head)] = spec.head
-        frame = pd.DataFrame(values, columns=[*spec.features, data.TARGET])
+        frame = pd.DataFrame(values, columns=spec.columns)
         frame.to_csv(folder / f"{part}_heart.csv", index=False)
     pairs = [("results_dir", str(folder / "results")), ("data_dir", str(folder)), ("workers", "1")]
     values = parameters.resolve("heart", ["quick"], pairs)
