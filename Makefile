@@ -20,7 +20,8 @@ test-full: .venv/ready
 	$(PYTEST) -m slow
 
 studies: .venv/ready
-	$(RUN) study auto_mpg
+	$(RUN) study all
+	$(RUN) study all --secondary
 
 verify: .venv/ready
 	$(RUN) verify

@@ -12,7 +12,7 @@ from pathlib import Path
 import papermill
 from papermill.exceptions import PapermillExecutionError
 
-from mononet import data, pages, parameters, recording, site, tables
+from mononet import data, pages, parameters, recording, secondary, site, tables
 from mononet.parameters import ParameterError
 from mononet.record import RecordError
 from mononet.recording import StudyError
@@ -106,12 +106,25 @@ def _inputs(notebook: str) -> str:
 
 
 def study(arguments) -> None:
-    """Record studies of one dataset: every model of its parameters, or those named."""
-    values = parameters.resolve(arguments.dataset, arguments.file, arguments.parameter)
-    chosen = parameters.check("models", arguments.model) if arguments.model else values["models"]
-    for model in chosen:
-        recorded = recording.record_visibly(Study.of(arguments.dataset, model, values))
-        print(f"{arguments.dataset} {model}: {recorded.folder}", flush=True)
+    """Record studies of one dataset, or of all whose rows are here: every model, or those named."""
+    named = parameters.check("models", arguments.model) if arguments.model else None
+    for dataset in data.SPECS if arguments.dataset == "all" else [arguments.dataset]:
+        values = parameters.resolve(dataset, arguments.file, arguments.parameter)
+        if arguments.dataset == "all" and not data.routes(dataset, values["data_dir"]).local:
+            print(
+                f"{dataset}: skipped, its rows are not on this machine; "
+                f"`python -m mononet data fetch {dataset}` downloads them",
+                flush=True,
+            )
+            continue
+        if arguments.secondary:
+            every = [each.study for each in secondary.of(dataset, values)]
+            chosen = [each for each in every if named is None or each.model in named]
+        else:
+            chosen = [Study.of(dataset, model, values) for model in named or values["models"]]
+        for each in chosen:
+            recorded = recording.record_visibly(each)
+            print(f"{dataset} {each.model}: {recorded.folder}", flush=True)
 
 
 def verify(arguments) -> None:
@@ -168,8 +181,13 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("-o", "--output", help="where the executed notebook goes")
     command("book", book)
     added = with_parameters(command("study", study))
-    added.add_argument("dataset")
+    added.add_argument("dataset", help="a dataset, or all whose rows are on this machine")
     added.add_argument("model", nargs="*", help="models; all of the dataset's if none is named")
+    added.add_argument(
+        "--secondary",
+        action="store_true",
+        help="the secondary studies of params/secondary.studies.yaml instead of the headline ones",
+    )
     added = with_parameters(command("verify", verify))
     added.add_argument("dataset", nargs="?", help="all datasets whose rows are here if left out")
     added.add_argument("model", nargs="*")

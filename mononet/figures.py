@@ -40,6 +40,7 @@ STYLE = {
     "legend.frameon": False,
 }
 TARGETS = {"auto_mpg": "mean prediction (mpg)", "blog": "mean prediction (comments ÷ 8)"}
+SUBJECTS = dict(zip(data.SPECS, ("cars", "patients", "people", "posts", "loans"), strict=True))
 SCALED = ("auto_mpg", "heart")  # features are z-scored with the training rows
 
 
@@ -57,7 +58,7 @@ def show(figure: Figure, alt: str, caption: str, source: str = "") -> Html:
     )
 
 
-def _panels(count: int, across: int, height: float, **options):
+def panels(count: int, across: int, height: float, **options):
     """A figure of so many panels, at most `across` a row; the unused ones are removed."""
     across = min(across, max(count, 1))
     down = math.ceil(count / across)
@@ -77,7 +78,7 @@ def noises(studies: Sequence[Study]) -> Html:
     """Test metric of every final seed with the IQM; beside it, one network's error over rows."""
     spec = data.SPECS[studies[0].dataset]
     factor, frame = printing.scale(spec.metric), frames.estimators(studies)
-    figure, (left, right) = _panels(2, 2, 0.42 * len(studies) + 0.9, sharey=True)
+    figure, (left, right) = panels(2, 2, 0.42 * len(studies) + 0.9, sharey=True)
     spots = np.random.default_rng(0)
     for y, study in enumerate(studies):
         color, row = COLORS[study.model], frame.loc[study.model]
@@ -164,7 +165,7 @@ def curves(studies: Sequence[Study]) -> Html:
         return Html("<p>The models recorded so far learn in one step and have no curve.</p>")
     spec = data.SPECS[studies[0].dataset]
     factor = printing.scale(spec.metric)
-    figure, axes = _panels(len(staged), 3, 2.1, sharey=True)
+    figure, axes = panels(len(staged), 3, 2.1, sharey=True)
     told, learned = [], []
     for axis, study in zip(axes, staged, strict=True):
         rows = study.record.read_csv("curves.csv")
@@ -215,7 +216,7 @@ def effects(studies: Sequence[Study]) -> Html:
     """Mean prediction along each constrained feature, by model, over training rows."""
     rows = {study.model: study.record.read_csv("effects.csv") for study in studies}
     features = list(dict.fromkeys(next(iter(rows.values()))["feature"]))
-    figure, axes = _panels(len(features), min(len(features), 4), 3.1, sharey=True)
+    figure, axes = panels(len(features), min(len(features), 4), 3.1, sharey=True)
     for axis, feature in zip(axes, features, strict=True):
         for model, frame in rows.items():
             one = frame[frame["feature"] == feature].groupby("value")["mean"]
@@ -255,7 +256,10 @@ def _effects_caption(studies: Sequence[Study]) -> str:
     )
     if free:
         text += f" Not constrained: {', '.join(free)}."
-    return text + " Some of these rows cannot exist; the curves describe the models, not the cars."
+    what = SUBJECTS[studies[0].dataset]
+    return (
+        f"{text} Some of these rows cannot exist; the curves describe the models, not the {what}."
+    )
 
 
 @mpl.rc_context(STYLE)
@@ -267,7 +271,7 @@ def trials(studies: Sequence[Study]) -> Html:
     every = np.concatenate(list(found.values()))
     finite = every[np.isfinite(every)]
     good = finite.min() if minimized else finite.max()
-    figure, axes = _panels(len(studies), 3, 1.9, sharex=True, sharey=True)
+    figure, axes = panels(len(studies), 3, 1.9, sharex=True, sharey=True)
     if minimized:
         worst = min(1.3 * finite.max(), 20 * good)
         axes[0].set(yscale="log", ylim=(0.9 * good, worst))

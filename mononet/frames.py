@@ -17,9 +17,17 @@ from sklearn.isotonic import IsotonicRegression
 
 from mononet import data, statistics
 from mononet.printing import ROOT
+from mononet.secondary import Secondary
 from mononet.study import Study
 
 FEWEST_ROWS = 30  # of a slice that is shown
+_OF_A_STUDY = ["n", "mean", "std", "cv_score", "fresh", "row_se"]
+SECONDARY = [
+    *("name", "changed", "model", "recorded", "level"),
+    *("headline_" + name for name in _OF_A_STUDY),
+    *_OF_A_STUDY,
+    *("gap", "low", "high"),
+]
 
 
 def estimators(studies: Sequence[Study], trivial: Mapping[str, float] | None = None):
@@ -63,6 +71,8 @@ def _estimators(study: Study) -> dict:
         "constant": int(test["constant"].sum()),
         "one_sided": int(test["one_sided"].sum()),
         "outliers": int(statistics.outlier(values).sum()) if spec.metric == "mse" else np.nan,
+        "loss": test["loss"].astype(float).mean(),
+        "loss_std": test["loss"].astype(float).std(ddof=1),
         "parameters": description["summary"]["parameters"],
         "trials": len(study.trials()),
         "search_seconds": seconds.get("search", np.nan),
@@ -124,8 +134,8 @@ def slices(studies: Sequence[Study]) -> pd.DataFrame:
     for study in studies:
         metric, arrays = data.SPECS[study.dataset].metric, study.record.read_npz("predictions.npz")
         every = np.ones(len(arrays["target"]), dtype=bool)
-        names = ["all test rows", *arrays["slices_names"], *arrays["groups_names"]]
-        masks = [every, *arrays["slices"], *arrays["groups"]]
+        names = ["all test rows", *arrays["slices_names"]]
+        masks = [every, *arrays["slices"]]
         rows = statistics.row_metric(metric, arrays["target"], arrays["predictions"][0])
         for name, mask in zip(names, masks, strict=True):
             found.append({"slice": str(name), "model": study.model, "n": int(mask.sum())})
@@ -183,8 +193,6 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> pd.DataFrame:
 def _comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
     metric = data.SPECS[challenger.dataset].metric
     arrays = challenger.record.read_npz("predictions.npz")
-    both = [s.record.read_npz("predictions.npz")["predictions"][0] for s in (baseline, challenger)]
-    a, c = (statistics.row_metric(metric, arrays["target"], p) for p in both)
     fresh = [study.runs("validation") for study in (baseline, challenger)]
     sds = [
         fold_sd(runs, "loss")
@@ -193,27 +201,47 @@ def _comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]
     ]
     gap = fresh[0]["loss"].mean() - fresh[1]["loss"].mean()
     rows = []
-    every = np.ones(len(a), dtype=bool)
+    every = np.ones(len(arrays["target"]), dtype=bool)
     masks = dict(zip(arrays["slices_names"], arrays["slices"], strict=True))
     for name, mask in {"all test rows": every, **masks}.items():
         row = {"rows": str(name), "baseline": baseline.model, "challenger": challenger.model}
         rows.append(row | {"n": int(mask.sum())})
         if name == "all test rows":
             rows[-1] |= {"fresh_gap": gap, "seed_sd": max(sds, default=np.nan)}
-        if mask.sum() < FEWEST_ROWS or not np.isfinite([a[mask], c[mask]]).all():
-            continue
-        pair = statistics.metric_bootstrap(metric, a[mask], c[mask], arrays["block"][mask])
-        spread = statistics.paired_t(a[mask], c[mask]).std
-        error = float(np.sqrt(a[mask].mean())) if metric != "accuracy" else np.nan
-        detectable = statistics.detectable_difference(spread, int(mask.sum()))
-        rows[-1] |= {
-            "gap": pair.mean,
-            "low": pair.low,
-            "high": pair.high,
-            "detectable": detectable / (2 * error) if metric == "rmse" else detectable,
-            "matters": matters(rule, metric, error),
-        }
+        if pair := paired(baseline, challenger, mask):
+            rows[-1] |= pair | {"matters": matters(rule, metric, pair["rmse"])}
     return rows
+
+
+def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -> dict:
+    """One trained pair (first final seeds) on the same test rows; empty where nothing is shown.
+
+    `gap` with `low` and `high`, test rows or blocks drawn again, is positive where the challenger
+    is better, in the unit of the metric; `detectable` is the smallest true difference that so many
+    rows or `blocks` show at 80 % power; `rmse` the root of the baseline's mean row loss.
+    """
+    metric = data.SPECS[challenger.dataset].metric
+    both = [study.record.read_npz("predictions.npz") for study in (baseline, challenger)]
+    target, block = (both[1][name] for name in ("target", "block"))
+    mask = np.ones(len(target), dtype=bool) if mask is None else mask
+    if mask.sum() < FEWEST_ROWS:
+        return {}
+    a, c = (statistics.row_metric(metric, target, b["predictions"][0])[mask] for b in both)
+    if not np.isfinite([a, c]).all():
+        return {}
+    inner = statistics.metric_bootstrap(metric, a, c, block[mask])
+    differences = pd.Series(a - c).groupby(block[mask], sort=False).mean()
+    spread = statistics.paired_t(differences, np.zeros(len(differences))).std
+    detectable = statistics.detectable_difference(spread, len(differences))
+    error = float(np.sqrt(a.mean()))
+    return {
+        "gap": inner.mean,
+        "low": inner.low,
+        "high": inner.high,
+        "detectable": detectable / (2 * error) if metric == "rmse" else detectable,
+        "rmse": error if metric != "accuracy" else np.nan,
+        "blocks": len(differences),
+    }
 
 
 def matters(rule: Mapping, metric: str, rmse: float) -> float:
@@ -227,6 +255,26 @@ def matters(rule: Mapping, metric: str, rmse: float) -> float:
     if (given, metric) == ("mse", "rmse"):
         return value / (2 * rmse)
     return math.nan
+
+
+def secondary(found: Sequence[Secondary]) -> pd.DataFrame:
+    """A row a secondary study: mean, std, n and score of its headline study and of itself.
+
+    `gap`, `low` and `high` are of one trained pair on the same test rows, positive where the
+    secondary study is better. NaN where one of the two is not recorded.
+    """
+    rows = []
+    for each in found:
+        row = {"name": each.name, "changed": each.changed, "model": each.study.model}
+        row |= {"recorded": each.study.complete, "level": None}
+        for prefix, study in (("headline_", each.headline), ("", each.study)):
+            values = _estimators(study) if study.complete else {}
+            row |= {prefix + name: values.get(name, np.nan) for name in _OF_A_STUDY}
+        if each.study.complete:
+            row["level"] = each.study.validation_level()
+            row |= paired(each.headline, each.study) if each.headline.complete else {}
+        rows.append(row)
+    return pd.DataFrame(rows, columns=SECONDARY)
 
 
 # --- the training rows --------------------------------------------------------------------------

@@ -17,7 +17,17 @@ from importlib import metadata
 
 import pandas as pd
 
-from mononet import data, figures, parameters, printing, prose, recording, tables
+from mononet import (
+    data,
+    figures,
+    groups,
+    parameters,
+    printing,
+    prose,
+    recording,
+    secondary,
+    tables,
+)
 from mononet.printing import Column, Html, box, commands
 from mononet.search import SearchError
 from mononet.study import Study
@@ -65,6 +75,11 @@ class Page:
         return [study for study in self.studies if study.complete]
 
     @functools.cached_property
+    def secondary(self) -> list[secondary.Secondary]:
+        """The dataset's secondary studies, recorded or not."""
+        return secondary.of(self.dataset, self.parameters)
+
+    @functools.cached_property
     def rule(self) -> dict:
         return parameters.read_rule(self.dataset)
 
@@ -108,7 +123,7 @@ class Page:
 
     def nothing(self) -> Html:
         """Instead of a table or figure while no study is recorded."""
-        return box("missing", "Not recorded yet", "The command stands at the top of this page.")
+        return Html('<p class="mn-note">Not recorded yet: see the top of this page.</p>')
 
     def verify(self) -> Html:
         """Retrain two recorded seeds of one configuration and say whether they came out again."""
@@ -189,6 +204,8 @@ class Page:
         """A table of `tables`, by name."""
         if name == "published":
             return tables.published(self.dataset)
+        if name == "secondary":
+            return tables.secondary(self.dataset, self.secondary)
         if name == "constraints":
             return tables.constraints(self.rows) if self.rows is not None else self.source()
         if not self.recorded:
@@ -200,6 +217,8 @@ class Page:
             both = not tables.frames.comparisons(self.recorded, self.rule).empty
             made = tables.comparisons(self.recorded, self.rule) if both else None
             return made or prose.unrecorded(self.rule)
+        if name in groups.RATES:
+            return groups.table(self.recorded, name)
         return getattr(tables, name)(self.recorded)
 
     def figure(self, name: str) -> Html:
@@ -211,10 +230,14 @@ class Page:
         if name in ("decision", "limits", "triggers"):
             rule = self.rule
             return prose.decision(rule) if name == "decision" else prose.bullets(rule[name])
-        if name == "agreement":
-            return prose.agreement(self.rows) if self.rows is not None else Html("")
+        if name in ("agreement", "base_rate"):
+            return getattr(prose, name)(self.rows) if self.rows is not None else Html("")
+        if name in ("indicator", "first_version"):
+            return getattr(prose, name)(self.secondary)
         if not self.recorded:
             return Html("")
+        if name == "groups":
+            return groups.words(self.recorded, self.rule)
         more = (self.rule,) if name in ("detectable", "conclusion") else ()
         return getattr(prose, name)(self.recorded, *more)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,8 +52,8 @@ class Column:
 
 
 def decimals(spread: float) -> int:
-    """Decimals that leave `spread` two significant digits; 2 where there is no spread."""
-    if not (math.isfinite(spread) and spread > 0):
+    """Decimals that leave `spread` two significant digits; 2 where there is none but rounding."""
+    if not (math.isfinite(spread) and spread > 1e-9):
         return 2
     return max(0, 1 - math.floor(math.log10(float(f"{spread:.1e}"))))
 
@@ -100,11 +102,13 @@ def render(
     *,
     source: str = "",
     corner: str = "",
+    numbers: pd.DataFrame | None = None,
 ) -> Html:
-    """The frame as an HTML table, its index as row headings.
+    """The frame as an HTML table, its index as row headings, and a link to its numbers as CSV.
 
     `caption` is one short sentence over the table, `note` explains it below; both are text,
-    `source` is HTML. A table of many columns is set closer.
+    `source` is HTML. `numbers` is what the CSV holds where that is not the frame. A table of many
+    columns is set closer.
     """
     spans: list[list] = [["", 1]]
     for column in columns:
@@ -127,7 +131,19 @@ def render(
     return Html(
         f'<div class="{css}" tabindex="0" role="region" aria-label="{_text(caption)}"><table>'
         f"<caption>{_text(caption)}</caption>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody>"
-        f"</table></div>{under}{source}"
+        f"</table></div>{under}{source}{download(frame if numbers is None else numbers, caption)}"
+    )
+
+
+def download(frame: pd.DataFrame, caption: str) -> Html:
+    """A link under a table that saves its numbers, unrounded, as a CSV file named after it."""
+    index = not isinstance(frame.index, pd.RangeIndex)
+    text = frame.to_csv(index=index, index_label=frame.index.name or "row")
+    content = base64.b64encode(text.encode()).decode()
+    name = re.sub(r"[^a-z0-9]+", "-", caption.lower()).strip("-")[:60].strip("-")
+    return Html(
+        f'<p class="mn-source"><a download="{name}.csv" href="data:text/csv;base64,{content}">'
+        "Download the numbers of this table as CSV</a></p>"
     )
 
 

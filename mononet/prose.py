@@ -16,6 +16,7 @@ from mononet import data, frames, printing
 from mononet.models import FLAVORS
 from mononet.printing import Html, decimals, number, significant
 from mononet.search import MINIMIZED
+from mononet.secondary import Secondary
 from mononet.study import Study
 
 
@@ -40,7 +41,7 @@ def _count(n: int, one: str, many: str = "") -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
 
-def _unit(dataset: str) -> str:
+def unit_of(dataset: str) -> str:
     return f" {printing.UNITS[dataset]}" if dataset in printing.UNITS else " percentage points"
 
 
@@ -50,7 +51,7 @@ def results(studies: Sequence[Study]) -> Html:
     factor = printing.scale(data.SPECS[dataset].metric)
     frame = frames.estimators(studies)
     means, errors = (factor * frame[name].astype(float) for name in ("mean", "row_se"))
-    apart, unit = means.max() - means.min(), _unit(dataset)
+    apart, unit = means.max() - means.min(), unit_of(dataset)
     digits = decimals(errors.median())
     low, high = significant(errors.min()), significant(errors.max())
     between = f"between {low} and {high}" if low != high else f"about {low}"
@@ -109,7 +110,7 @@ def hardest(studies: Sequence[Study], rows: int = 2) -> Html:
 def unsupported(studies: Sequence[Study]) -> Html:
     """What these studies do not show about the flavors and the rest."""
     dataset = studies[0].dataset
-    factor, unit = printing.scale(data.SPECS[dataset].metric), _unit(dataset)
+    factor, unit = printing.scale(data.SPECS[dataset].metric), unit_of(dataset)
     flavors = [study for study in studies if study.model in FLAVORS]
     items = [
         "That any of these models is better than a published one: those figures come from another "
@@ -137,7 +138,7 @@ def selection(studies: Sequence[Study]) -> Html:
     frame = frames.estimators(studies)
     score, fresh, mean = (frame[n].astype(float).mean() for n in ("cv_score", "fresh", "mean"))
     whole, luck, rest = sign * (mean - score), sign * (fresh - score), sign * (mean - fresh)
-    unit = _unit(spec.name)
+    unit = unit_of(spec.name)
     harder = int((sign * (frame["mean"] - frame["fresh"]).astype(float) > 0).sum())
 
     digits = decimals(whole)
@@ -168,13 +169,15 @@ def detectable(studies: Sequence[Study], rule: Mapping) -> Html:
     if frame.empty or "gap" not in frame:
         return Html("")
     dataset = studies[0].dataset
-    factor, unit = printing.scale(data.SPECS[dataset].metric), _unit(dataset)
+    factor, unit = printing.scale(data.SPECS[dataset].metric), unit_of(dataset)
     sentences = []
     for row in frame[frame["rows"] == "all test rows"].dropna(subset="gap").to_dict("records"):
         seen, matters = factor * row["detectable"], factor * row["matters"]
         enough = "enough to see" if seen <= matters else "too few to see"
+        days = row.get("blocks", row["n"])
+        rows = f"{row['n']:,} paired rows" + (f" in {days:,.0f} blocks" if days < row["n"] else "")
         sentences.append(
-            f"Between {row['challenger']} and {row['baseline']}, {row['n']:,} paired rows show "
+            f"Between {row['challenger']} and {row['baseline']}, {rows} show "
             f"a true difference four times in five when it is {significant(seen)}{unit} or more; "
             f"{significant(matters)} would matter. They are {enough} it."
         )
@@ -193,7 +196,7 @@ def conclusion(studies: Sequence[Study], rule: Mapping) -> Html:
 
 
 def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
-    ours, theirs, unit = row["challenger"], row["baseline"], _unit(dataset)
+    ours, theirs, unit = row["challenger"], row["baseline"], unit_of(dataset)
     gap, sd, bar = row["fresh_gap"], row["seed_sd"], rule["gap_over_sd"]
     loss = rule["loss"].replace("_", " ")
     has_sd = math.isfinite(sd) and sd > 0
@@ -258,11 +261,141 @@ def agreement(dataset: data.Dataset) -> Html:
         text += (
             " A constraint says something else, though: what happens when this feature changes and "
             "nothing else does. There a least-squares plane disagrees about "
-            f"{' and '.join(against)}: {have} the other sign. The "
-            "constrained columns go up and down together, so the rows say little about that "
-            "question; the constraint answers it from what is known about the subject."
+            f"{' and '.join(against)}: {have} the other sign. {_together(dataset)}The constraint "
+            "answers that question from what is known about the subject, not from these rows."
+        )
+    else:
+        text += (
+            " A constraint says something else, though: what happens when this feature changes and "
+            "nothing else does. A least-squares plane, which holds the other columns fixed, has "
+            "the declared sign for all of them too."
         )
     return paragraph(text)
+
+
+def _together(dataset: data.Dataset) -> str:
+    """Said where the constrained columns all go up and down together."""
+    columns = dataset.X_train[:, np.flatnonzero(dataset.indicator)]
+    if columns.shape[1] < 2:
+        return ""
+    together = np.abs(np.corrcoef(columns.T)).min()
+    if not together > 0.7:
+        return ""
+    return (
+        "The constrained columns go up and down together (no two of them correlate by less than "
+        f"{math.floor(100 * together) / 100:.2f}), so the rows say little about it. "
+    )
+
+
+def base_rate(dataset: data.Dataset) -> Html:
+    """How many training rows of a classification are positive, and what one test row is worth."""
+    spec, positive = data.SPECS[dataset.name], int(dataset.y_train.sum())
+    rows = len(dataset.y_train)
+    return paragraph(
+        f"Of the {rows:,} training rows {positive:,} are positive, {100 * positive / rows:.1f} %. "
+        f"One of the {spec.test_rows:,} test rows is worth {significant(100 / spec.test_rows)} "
+        "percentage points: accuracy moves in steps of that size."
+    )
+
+
+def comments(studies: Sequence[Study]) -> Html:
+    """Blog's RMSE in comments a post: the target was divided by 8."""
+    frame = frames.estimators(studies)
+    low, high = (8 * value for value in (frame["mean"].min(), frame["mean"].max()))
+    between = f"from {low:.2f} to {high:.2f}" if len(frame) > 1 else f"{low:.2f}"
+    return paragraph(
+        f"Times 8, the test RMSE of the recorded models is {between} comments a post. The standard "
+        f"error of one network over the test rows is {significant(8 * frame['row_se'].median())} "
+        "comments when the rows are taken for independent; rows of one day are not."
+    )
+
+
+def price(studies: Sequence[Study]) -> Html:
+    """What the constraint costs or buys: each constrained model against its free twin."""
+    recorded = {study.model: study for study in studies}
+    items = []
+    for free, names in (("hgb", ["hgb-monotone"]), ("mlp", FLAVORS)):
+        for name in names:
+            if free in recorded and name in recorded:
+                items += [_twin(recorded[free], recorded[name])]
+    return bullets([item for item in items if item]) if any(items) else Html("")
+
+
+def _twin(free: Study, constrained: Study) -> str:
+    pair = frames.paired(free, constrained)
+    if not pair:
+        return ""
+    factor, unit = printing.scale(data.SPECS[free.dataset].metric), unit_of(free.dataset)
+    digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
+    gap, low, high = (number(factor * pair[name], digits) for name in ("gap", "low", "high"))
+    verdict = (
+        f"this trained {constrained.model} is the better one"
+        if pair["low"] > 0
+        else f"this trained {free.model} is the better one"
+        if pair["high"] < 0
+        else "no price and no gain is shown"
+    )
+    return (
+        f"{constrained.model} against {free.model}: {gap}{unit} [{low}, {high}], positive where "
+        f"the constrained one is better: {verdict}."
+    )
+
+
+def indicator(found: Sequence[Secondary]) -> Html:
+    """What constraining the wrong columns cost, model by model; empty before it is recorded."""
+    both = [
+        each
+        for each in found
+        if "indicator" in each.changes and each.study.complete and each.headline.complete
+    ]
+    if not both:
+        return Html("")
+    factor, items = printing.scale(data.SPECS[both[0].study.dataset].metric), []
+    for each in both:
+        pair = frames.paired(each.study, each.headline)
+        means = [factor * each.study.runs("test")["value"].mean()]
+        means += [factor * each.headline.runs("test")["value"].mean()]
+        text = f"{each.study.model}: {significant(means[0], 4)} with the published indicator, "
+        text += f"{significant(means[1], 4)} with the corrected one"
+        if pair:
+            digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
+            low, high = (number(factor * pair[name], digits) for name in ("low", "high"))
+            sign = (
+                "the correction is better"
+                if pair["low"] > 0
+                else "the correction is worse"
+                if pair["high"] < 0
+                else "no difference is shown"
+            )
+            text += f"; one pair differs by {number(factor * pair['gap'], digits)} "
+            text += f"[{low}, {high}], positive where the corrected one is better: {sign}"
+        items.append(text + ".")
+    return Html(
+        paragraph("What the mistake cost, test means over the final seeds:") + bullets(items)
+    )
+
+
+def first_version(found: Sequence[Secondary]) -> Html:
+    """The protocol's first version beside the present one; empty before it is recorded."""
+    items = []
+    for each in found:
+        overlay = "objective" in each.changes
+        if not (overlay and each.study.complete and each.headline.complete):
+            continue
+        factor = printing.scale(data.SPECS[each.study.dataset].metric)
+        told = []
+        for study in (each.study, each.headline):
+            test = study.runs("test")
+            values = factor * test["value"]
+            summary = printing.plus_minus(values.mean(), values.std(ddof=1), len(values))
+            told.append(f"{summary}, {int(test['constant'].sum()) or 'none'} constant")
+        same = each.study.configuration_hash == each.headline.configuration_hash
+        chose = "the same configuration" if same else "another configuration"
+        items.append(
+            f"{each.study.model}: the first version ({each.changed}) gives {told[0]} on the test "
+            f"part; the present one, which chose {chose}, {told[1]}."
+        )
+    return bullets(items) if items else Html("")
 
 
 def decision(rule: Mapping) -> Html:

@@ -11,27 +11,32 @@ import pandas as pd
 
 from mononet import data, frames, parameters, printing
 from mononet.printing import NONE, TITLES, Column, Html, number, plus_minus, render, significant
+from mononet.secondary import Secondary
 from mononet.study import Study
 
 
 def _metric(name: str, metric: str):
     """Prints a metric in a column of the frame with as many decimals as the spread has."""
     factor = printing.scale(metric)
-    return lambda row: number(factor * row[name], _digits(row, factor))
+    return lambda row: number(factor * row[name], decimals_of(row, factor))
 
 
-def _digits(row: Mapping, factor: float) -> int:
-    return printing.decimals(factor * row["std"] if pd.notna(row["std"]) else math.nan)
+def decimals_of(row: Mapping, factor: float) -> int:
+    """Decimals of the spread over seeds; of a hundredth of the value where there is none."""
+    if pd.notna(row["std"]) and row["std"] > 0:
+        return printing.decimals(factor * row["std"])
+    return max(2, printing.decimals(0.01 * factor * row["mean"]))
 
 
-def _mean(metric: str, seeds: float = math.nan):
+def mean_std(metric: str, seeds: float = math.nan):
     """Prints mean ± std (n); leaves n out where it is the number of `seeds` in the heading."""
     factor = printing.scale(metric)
 
     def text(row: Mapping) -> str:
-        if pd.isna(row["n"]):
-            return number(factor * row["mean"], 2)
-        n = None if row["n"] == seeds else row["n"]
+        n = None if row["n"] == seeds or pd.isna(row["n"]) else row["n"]
+        if pd.isna(row["std"]):
+            alone = number(factor * row["mean"], decimals_of(row, factor))
+            return alone + (f" (n = {n:.0f})" if n is not None else "")
         return plus_minus(factor * row["mean"], factor * row["std"], n)
 
     return text
@@ -41,12 +46,17 @@ def _iqm(metric: str):
     factor = printing.scale(metric)
 
     def text(row: Mapping) -> str:
-        digits = _digits(row, factor)
+        digits = decimals_of(row, factor)
         low, high = (number(factor * row[name], digits) for name in ("iqm_low", "iqm_high"))
         interval = f" [{low}, {high}]" if low != NONE else ""
         return number(factor * row["iqm"], digits) + interval
 
     return text
+
+
+def _loss(row: Mapping) -> str:
+    digits = printing.decimals(row["loss_std"])
+    return number(row["loss"], min(digits, 3) if pd.notna(row["loss_std"]) else 3)
 
 
 def _count(name: str):
@@ -80,15 +90,18 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
     frame = frames.estimators(studies, trivial)
     seeds = frame["n"].max()
     counts = [Column("constant", _count("constant"), group="runs")]
+    losses = []
     if data.SPECS[dataset].task == "classification":
+        losses = [Column("log loss", _loss, group="test")]
         counts.append(Column("one-sided", _count("one_sided"), group="runs"))
     if metric == "mse":
         counts.append(Column("outlier", _count("outliers"), group="runs"))
     columns = [
-        Column(f"mean ± std, n = {seeds:.0f}", _mean(metric, seeds), group="test"),
+        Column(f"mean ± std, n = {seeds:.0f}", mean_std(metric, seeds), group="test"),
         Column("median", _metric("median", metric), group="test"),
         Column("IQM [95 %]", _iqm(metric), group="test"),
         Column("SE, rows", _significant("row_se", printing.scale(metric)), group="test"),
+        *losses,
         *counts,
         Column("CV score*", _metric("cv_score", metric), group="validation"),
         Column("fresh folds", _metric("fresh", metric), group="validation"),
@@ -101,6 +114,8 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
         "fresh folds are validation values of the same configuration on partitions that selected "
         "nothing."
     )
+    if losses:
+        note += " Log loss, lower is better: mean over seeds; no model was selected by it."
     for study in studies:
         if why := study.validation_level():
             note += f" {study.model} is validation-level: {why}."
@@ -182,7 +197,7 @@ def slices(studies: Sequence[Study]) -> Html:
         f"nothing about training again. A slice below {frames.FEWEST_ROWS} rows is not shown."
     )
     files = printing.source(studies, "predictions.npz")
-    return render(frame, columns, title, note, source=files, corner="model")
+    return render(frame, columns, title, note, source=files, corner="model", numbers=long)
 
 
 def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
@@ -218,7 +233,52 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     )
     pair = [s for s in studies if s.model in {challenger, *long["baseline"]}]
     files = printing.source(pair, "predictions.npz")
-    return render(frame, columns, title, note, source=files, corner="test rows")
+    return render(frame, columns, title, note, source=files, corner="test rows", numbers=long)
+
+
+def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
+    """The secondary studies of a dataset, each beside the headline study of the same model."""
+    frame = frames.secondary(found)
+    metric = data.SPECS[dataset].metric
+    factor = printing.scale(metric)
+    marked = frame["level"].map(lambda level: "*" if isinstance(level, str) else "")
+    numbers = frame.copy()
+    frame.index = frame["name"] + ": " + frame["model"] + marked
+
+    def headline(row: Mapping) -> dict:
+        return {name: row["headline_" + name] for name in ("n", "mean", "std", "fresh")}
+
+    def here(row: Mapping) -> str:
+        return mean(row) if row["recorded"] else "not recorded yet"
+
+    def gap(row: Mapping) -> str:
+        return _interval(row, "gap", factor) if row["recorded"] else NONE
+
+    mean, fresh = mean_std(metric), _metric("fresh", metric)
+    columns = [
+        Column("what differs", lambda row: row["changed"], ""),
+        Column("headline study", lambda row: mean(headline(row)), group="test"),
+        Column("this study", here, group="test"),
+        Column("gap of a pair [95 %]", gap, group="test"),
+        Column("headline study", lambda row: fresh(headline(row)), group="fresh folds"),
+        Column("this study", fresh, group="fresh folds"),
+    ]
+    note = (
+        "Test: mean ± standard deviation over n final seeds. The gap is of one trained pair on the "
+        "same test rows, positive where this study is better than the headline one; its interval "
+        "draws the rows again."
+    )
+    for level in frame["level"].dropna().unique():
+        note += f" *Validation-level: {level}."
+    for name, why in dict.fromkeys((each.name, each.why) for each in found):
+        note += f" {name.capitalize()}: {why}"
+    complete = [study for each in found for study in (each.study,) if study.complete]
+    files = printing.source(complete, "runs.csv", "predictions.npz")
+    if not frame["recorded"].all():
+        todo = printing.commands(f"python -m mononet study {dataset} --secondary")
+        files = Html(f'<p class="mn-note">What is not recorded yet is, by:</p>{todo}{files}')
+    title = f"Secondary studies, {printing.metric_title(dataset)}"
+    return render(frame, columns, title, note, source=files, corner="study", numbers=numbers)
 
 
 def published(dataset: str) -> Html:
@@ -298,7 +358,7 @@ def headline(results_dir: str | Path) -> Html:
         if not studies:
             continue
         frame, factor = frames.estimators(studies), printing.scale(data.SPECS[dataset].metric)
-        mean = _mean(data.SPECS[dataset].metric)
+        mean = mean_std(data.SPECS[dataset].metric)
         texts = {name: mean(row) for name, row in _with_level(frame).to_dict("index").items()}
         texts["one network, SE over test rows"] = "about " + significant(
             factor * frame["row_se"].astype(float).median()

@@ -1,0 +1,483 @@
+"""The comparison chapter: the headline studies of all datasets side by side, recorded or not.
+
+Nothing is averaged over datasets, and a rank is never more than a remark: what the numbers support
+is said dataset by dataset, with the intervals that it rests on.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+
+from mononet import data, figures, frames, parameters, printing, prose, recording, secondary, tables
+from mononet.models import CATALOGUE, FLAVORS
+from mononet.printing import NONE, TITLES, Column, Html, number, render, significant
+from mononet.search import MINIMIZED
+from mononet.study import Study
+
+COUNTS = ("constant", "one_sided", "outliers")
+
+
+def open_chapter(given: Mapping, overlays: Sequence[str] = ()) -> Chapter:
+    """The chapter from its notebook's parameters (other names are left alone), checked.
+
+    The studies are those of the full protocol of each dataset, or of `overlays` over it.
+    """
+    names = parameters.resolve("comparison")
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise parameters.ParameterError(f"comparison: no value for {', '.join(missing)}")
+    values = parameters.resolve("comparison", pairs=[(name, given[name]) for name in names])
+    pairs = [("results_dir", values["results_dir"])]
+    by_dataset = {d: parameters.resolve(d, overlays, pairs) for d in data.SPECS}
+    studies = tuple(
+        Study.of(dataset, model, values)
+        for dataset, values in by_dataset.items()
+        for model in values["models"]
+    )
+    beside = tuple(each for d, v in by_dataset.items() for each in secondary.of(d, v))
+    return Chapter(studies, beside)
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The headline studies of all datasets and the secondary ones beside them."""
+
+    studies: tuple[Study, ...]
+    beside: tuple[secondary.Secondary, ...]
+
+    @functools.cached_property
+    def recorded(self) -> dict[str, list[Study]]:
+        """The complete headline studies of each dataset that has some."""
+        by_dataset = {d: [s for s in self.studies if s.dataset == d] for d in data.SPECS}
+        by_dataset = {d: [s for s in found if s.complete] for d, found in by_dataset.items()}
+        return {d: found for d, found in by_dataset.items() if found}
+
+    @functools.cached_property
+    def estimators(self) -> pd.DataFrame:
+        """`frames.estimators` of every dataset, a row a dataset and model."""
+        by_dataset = {d: frames.estimators(found) for d, found in self.recorded.items()}
+        return pd.concat(by_dataset, names=["dataset", "model"])
+
+    @property
+    def every(self) -> list[Study]:
+        return [study for found in self.recorded.values() for study in found]
+
+    # --- boxes ------------------------------------------------------------------------------
+
+    def status(self) -> Html:
+        """What the chapter rests on, and what is missing."""
+        lines = []
+        for dataset in data.SPECS:
+            whole = [study.model for study in self.studies if study.dataset == dataset]
+            found = [study.model for study in self.recorded.get(dataset, [])]
+            absent = [model for model in whole if model not in found]
+            text = f"{TITLES[dataset]}: {len(found)} of {len(whole)} studies recorded"
+            if found and absent:
+                text += f", without {', '.join(absent)}"
+            lines.append(text + ".")
+        beside = sum(each.study.complete for each in self.beside)
+        lines.append(f"Secondary studies: {beside} of {len(self.beside)} recorded.")
+        whole = len(self.every) == len(self.studies) and beside == len(self.beside)
+        todo = (
+            [] if whole else ["What is missing, where its rows are on the machine, is recorded by:"]
+        )
+        todo += [] if whole else [printing.commands("make studies")]
+        return printing.box("", "What this chapter rests on", prose.bullets(lines), *todo)
+
+    def nothing(self) -> Html:
+        """Instead of a table or figure while no study is recorded."""
+        return printing.box(
+            "missing", "No study is recorded yet", printing.commands("make studies")
+        )
+
+    def show(self, name: str) -> Html:
+        """A table, a figure or words of the chapter, by name."""
+        return SHOWN[name](self) if self.recorded else self.nothing()
+
+
+# --- tables ---------------------------------------------------------------------------------
+
+
+def estimators(chapter: Chapter) -> Html:
+    """Every estimator of every model, a table a dataset."""
+    shown = []
+    for dataset, found in chapter.recorded.items():
+        local = data.routes(dataset, found[0].parameters["data_dir"]).local
+        y_train = recording.load(found[0]).y_train if local else None
+        shown.append(tables.estimators(found, y_train))
+    return Html("".join(shown))
+
+
+def _table(frame: pd.DataFrame, cell, caption: str, note: str, source: str, numbers=None) -> Html:
+    """A table models × datasets; `cell(dataset, row)` prints a row of `frame`, whose index is
+    (dataset, model)."""
+    rows = zip(frame.index, frame.to_dict("records"), strict=True)
+    cells = {(dataset, model): cell(dataset, row) for (dataset, model), row in rows}
+    datasets = list(dict.fromkeys(frame.index.get_level_values("dataset")))
+    models = [model for model in CATALOGUE if any(key[1] == model for key in cells)]
+    printed = pd.DataFrame(
+        {d: [cells.get((d, model), NONE) for model in models] for d in datasets}, models
+    )
+    columns = [Column(TITLES[d], lambda row, d=d: row[d]) for d in datasets]
+    options = {"source": source, "corner": "model"}
+    options["numbers"] = frame if numbers is None else numbers
+    return render(printed, columns, caption, note, **options)
+
+
+def _source(chapter: Chapter, *files: str) -> Html:
+    """The files behind a table or figure, dataset by dataset."""
+    lines = "".join(
+        printing.source(found, *files).replace("Made from", f"{TITLES[dataset]}:")
+        for dataset, found in chapter.recorded.items()
+    )
+    return Html(f"<details><summary>Files behind it</summary>{lines}</details>")
+
+
+def means(chapter: Chapter) -> Html:
+    """Test mean ± std (n) of every model and dataset."""
+
+    def cell(dataset: str, row: Mapping) -> str:
+        marked = " *" if isinstance(row["level"], str) else ""
+        return tables.mean_std(data.SPECS[dataset].metric)(row) + marked
+
+    titles = ", ".join(f"{TITLES[d]} {printing.metric_title(d)}" for d in chapter.recorded)
+    return _table(
+        chapter.estimators,
+        cell,
+        "Test mean ± standard deviation over n final seeds",
+        f"Metrics: {titles}. In the order of the catalogue, which is no ranking. A dash: not "
+        "recorded yet, or not among the dataset's models. *Validation-level.",
+        _source(chapter, "runs.csv"),
+        chapter.estimators[["n", "mean", "std", "median", "iqm", "row_se"]],
+    )
+
+
+def ranks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rank of every model of a dataset by test mean, by median and by fresh folds, 1 the best; the
+    smaller rank for a tie."""
+    found = {}
+    for dataset, rows in frame.groupby(level="dataset", sort=False):
+        minimized = MINIMIZED[data.SPECS[dataset].metric]
+        values = rows[["mean", "median", "fresh"]].astype(float)
+        found[dataset] = values.rank(ascending=minimized, method="min").droplevel("dataset")
+    return pd.concat(found, names=["dataset", "model"])
+
+
+def rank(chapter: Chapter) -> Html:
+    """Ranks by dataset, by three estimators, with no average over datasets."""
+
+    def cell(dataset: str, row: Mapping) -> str:
+        return " · ".join(NONE if pd.isna(value) else f"{value:.0f}" for value in row.values())
+
+    return _table(
+        ranks(chapter.estimators),
+        cell,
+        "Ranks within a dataset, suggestive only: by test mean · by test median · on fresh folds",
+        "1 is the best of the models recorded on that dataset. Where the three disagree, the order "
+        "is not settled; where they agree, the distances may still be smaller than either noise. "
+        "No rank is averaged over datasets: with this many models and so few datasets an average "
+        "would have to differ by several ranks to mean anything.",
+        _source(chapter, "runs.csv"),
+    )
+
+
+def collapses(chapter: Chapter) -> Html:
+    """How many of the final trainings collapsed, by model and dataset."""
+
+    def cell(dataset: str, row: Mapping) -> str:
+        counts = [row[name] for name in COUNTS]
+        others = [f"{count:.0f}" for count in counts[1:] if pd.notna(count)]
+        return f"{counts[0]:.0f} · {others[-1] if others else NONE} of {row['n']:.0f}"
+
+    return _table(
+        chapter.estimators,
+        cell,
+        "Collapsed final trainings: constant · one-sided or outlier, of n",
+        "Constant: one prediction for every row, or a value that is not finite. The second count "
+        "is that of one-sided trainings (classification: one class for every row without being "
+        "constant) or of outliers (MSE: more than one and a half times the reference).",
+        _source(chapter, "runs.csv"),
+        chapter.estimators[["n", *COUNTS]],
+    )
+
+
+def costs(chapter: Chapter) -> Html:
+    """Parameters, seconds of a final training and of 1,000 predictions."""
+
+    def cell(dataset: str, row: Mapping) -> str:
+        seconds = significant(row["refit_seconds"])
+        predict = significant(1000 * row["predict_seconds"])
+        return f"{row['parameters']:,.0f} · {seconds} s · {predict} ms"
+
+    names = ["parameters", "search_seconds", "refit_seconds", "predict_seconds", "all_seconds"]
+    return _table(
+        chapter.estimators,
+        cell,
+        "Size and speed: parameters or tree nodes · one final training · 1,000 predictions",
+        "Measured on the machine that recorded the study. Networks train many at a time, and the "
+        "time of one final training is its share.",
+        _source(chapter, "cost.csv"),
+        chapter.estimators[names],
+    )
+
+
+def search_frame(chapter: Chapter) -> pd.DataFrame:
+    """A row a dataset, model and search seed among studies that differ in nothing else: test mean,
+    std, n, median, CV score, fresh folds, standard error over rows, configuration hash."""
+    rows = []
+    groups: dict[tuple, list[Study]] = {}
+    for each in chapter.beside:
+        if list(each.changes) == ["search_seed"] and each.study.complete:
+            if each.headline.complete:
+                groups.setdefault((each.study.dataset, each.study.model), [each.headline])
+            groups.setdefault((each.study.dataset, each.study.model), []).append(each.study)
+    for (dataset, model), found in groups.items():
+        for study in found:
+            row = frames.estimators([study]).iloc[0]
+            names = ["mean", "std", "n", "median", "cv_score", "fresh", "row_se"]
+            seed = study.parameters["search_seed"]
+            rows.append(
+                {"dataset": dataset, "model": model, "search_seed": seed} | dict(row[names])
+            )
+    return pd.DataFrame(rows)
+
+
+def search_noise(chapter: Chapter) -> Html:
+    """Searches that differ in the sampler's seed alone, beside seed noise and row noise."""
+    frame = search_frame(chapter)
+    if frame.empty:
+        return printing.box(
+            "missing",
+            "No study with another search seed is recorded yet",
+            printing.commands("python -m mononet study auto_mpg --secondary"),
+        )
+    printed = frame.set_index(
+        frame["dataset"].map(TITLES) + ", " + frame["model"] + ", search seed "
+        + frame["search_seed"].astype(str)
+    )  # fmt: skip
+    metric = data.SPECS[frame["dataset"].iloc[0]].metric
+    factor = printing.scale(metric)
+
+    def value(name: str):
+        return lambda row: number(factor * row[name], tables.decimals_of(row, factor))
+
+    columns = [
+        Column("test, mean ± std", tables.mean_std(metric)),
+        Column("SE, rows", lambda row: significant(factor * row["row_se"])),
+        Column("CV score", value("cv_score")),
+        Column("fresh folds", value("fresh")),
+    ]
+    note = (
+        "Every line is one whole search with 50 trials or as many as its parameters say, and the "
+        "final trainings of what it selected. The lines of one model differ in the seed of the "
+        "sampler of trials alone."
+    )
+    title = f"Searches with other sampler seeds, {printing.metric_title(frame['dataset'].iloc[0])}"
+    return render(printed, columns, title, note, corner="search", numbers=frame) + Html(
+        search_words(frame)
+    )
+
+
+def search_words(frame: pd.DataFrame) -> Html:
+    """How far searches lie apart, beside the noise of seeds and rows."""
+    items = []
+    for (dataset, model), rows in frame.groupby(["dataset", "model"], sort=False):
+        if len(rows) < 2:
+            continue
+        factor = printing.scale(data.SPECS[dataset].metric)
+        sd, seeds, error = (
+            factor * value
+            for value in (
+                rows["mean"].astype(float).std(ddof=1),
+                rows["std"].astype(float).mean(),
+                rows["row_se"].astype(float).mean(),
+            )
+        )
+        items.append(
+            f"{TITLES[dataset]}, {model}: the test means of {len(rows)} searches have a standard "
+            f"deviation of {significant(sd)}{prose.unit_of(dataset)}; that over the seeds of one "
+            f"configuration is {significant(seeds)}, the standard error over test rows "
+            f"{significant(error)}."
+        )
+    return prose.bullets(items) if items else Html("")
+
+
+# --- the figure -----------------------------------------------------------------------------
+
+
+@mpl.rc_context(figures.STYLE)
+def selection(chapter: Chapter) -> Html:
+    """CV-selection score against test for all studies, a panel a dataset."""
+    figure, axes = figures.panels(len(chapter.recorded), 2, 2.9)
+    told, shown = [], {}
+    for axis, (dataset, found) in zip(axes, chapter.recorded.items(), strict=True):
+        factor = printing.scale(data.SPECS[dataset].metric)
+        others = [
+            e.study for e in chapter.beside if e.study.dataset == dataset and e.study.complete
+        ]
+        points = []
+        for study, hollow in [(s, False) for s in found] + [(s, True) for s in others]:
+            row = frames.estimators([study]).iloc[0]
+            score, mean = factor * row["cv_score"], factor * row["mean"]
+            color = figures.COLORS[study.model]
+            face = "w" if hollow else color
+            style = {"color": color, "mfc": face, "marker": figures.MARKERS[study.model]}
+            (mark,) = axis.plot(score, mean, ls="", ms=7, **style)
+            shown.setdefault(study.model, mark) if not hollow else None
+            points.append((score, mean))
+        ends = [np.nanmin(points), np.nanmax(points)]
+        margin = 0.06 * (ends[1] - ends[0]) or 1.0
+        ends = [ends[0] - margin, ends[1] + margin]
+        axis.plot(ends, ends, color=figures.GRAY, lw=1, ls="--", zorder=0)
+        axis.set(xlim=ends, ylim=ends, aspect="equal", title=TITLES[dataset])
+        axis.set_xlabel(f"CV score, {printing.metric_title(dataset)}")
+        axis.set_ylabel("test mean")
+        below = "worse" if MINIMIZED[data.SPECS[dataset].metric] else "better"
+        above = sum(mean > score for score, mean in points)
+        told.append(
+            f"{TITLES[dataset]}: {above} of {len(points)} studies above the diagonal ({below} on "
+            "the test part)"
+        )
+    models = [model for model in CATALOGUE if model in shown]
+    figure.legend([shown[m] for m in models], models, loc="outside lower center", ncols=5)
+    caption = (
+        "The score that selected a configuration against its test mean, for every recorded study; "
+        "hollow: secondary studies. On the dashed line the two agree. Above it the test part was "
+        "worse than the score where the metric is an error, and better where it is an accuracy. "
+        "The score is the best of a search's trials and partly luck, and the test part may be "
+        "harder or easier than the training rows: the figure shows the sum of both."
+    )
+    alt = f"CV-selection score against test mean. {'; '.join(told)}."
+    return figures.show(figure, alt, caption, _source(chapter, "trials.csv", "runs.csv"))
+
+
+# --- words ----------------------------------------------------------------------------------
+
+
+def flavors(chapter: Chapter) -> Html:
+    """What the numbers support about flavors, dataset by dataset."""
+    items, first = [], {}
+    for dataset, found in chapter.recorded.items():
+        ours = [study for study in found if study.model in FLAVORS]
+        if len(ours) < 2:
+            continue
+        fresh = {study.model: study.runs("validation")["value"].mean() for study in ours}
+        better = min if MINIMIZED[data.SPECS[dataset].metric] else max
+        best = better(fresh, key=fresh.get)
+        first[dataset] = best
+        chosen = next(study for study in ours if study.model == best)
+        pairs = {s.model: frames.paired(s, chosen) for s in ours if s is not chosen}
+        won = [name for name, pair in pairs.items() if pair and pair["low"] > 0]
+        lost = [name for name, pair in pairs.items() if pair and pair["high"] < 0]
+        holds = [name for name, pair in pairs.items() if pair and name not in won + lost]
+        told = [
+            f"{what} {', '.join(names)}"
+            for what, names in (
+                ("leaves zero out in its favor against", won),
+                ("leaves zero out in favor of", lost),
+                ("holds zero against", holds),
+            )
+            if names
+        ]
+        items.append(
+            f"{TITLES[dataset]}: fresh folds put {best} first of {len(ours)} flavors. On the test "
+            f"rows the interval of one trained pair {'; it '.join(told) or 'is not shown'}."
+        )
+    if not items:
+        return prose.paragraph("Two flavors on one dataset are needed for a word about flavors.")
+    names = set(first.values())
+    last = (
+        "One dataset says nothing about the next."
+        if len(first) == 1
+        else f"The same flavor, {names.pop()}, comes first on all {len(first)} datasets so far."
+        if len(names) == 1
+        else f"On {len(first)} datasets {len(names)} different flavors come first."
+    )
+    chance = (
+        "Several intervals were looked at here; one in twenty leaves zero out when nothing differs."
+    )
+    return prose.bullets(items) + prose.paragraph(last, chance, _loan(chapter))
+
+
+def boosting(chapter: Chapter) -> Html:
+    """What the numbers support about the challenger against constrained boosting."""
+    items, verdicts = [], {"better": 0, "worse": 0, "open": 0}
+    for dataset, found in chapter.recorded.items():
+        rule = parameters.read_rule(dataset)
+        recorded = {study.model: study for study in found}
+        names = (rule["challenger"], "hgb-monotone")
+        if not all(name in recorded for name in names):
+            continue
+        challenger, boosted = (recorded[name] for name in names)
+        pair = frames.paired(boosted, challenger)
+        if not pair:
+            continue
+        factor, unit = printing.scale(data.SPECS[dataset].metric), prose.unit_of(dataset)
+        digits = printing.decimals(factor * (pair["high"] - pair["low"]) / 4)
+        gap, low, high = (number(factor * pair[n], digits) for n in ("gap", "low", "high"))
+        seen = significant(factor * pair["detectable"])
+        verdict = "better" if pair["low"] > 0 else "worse" if pair["high"] < 0 else "open"
+        verdicts[verdict] += 1
+        said = {
+            "better": f"this trained {names[0]} is better",
+            "worse": "this trained hgb-monotone is better",
+            "open": "no difference is shown",
+        }[verdict]
+        items.append(
+            f"{TITLES[dataset]}: {names[0]} against hgb-monotone {gap}{unit} [{low}, {high}], "
+            f"positive where the network is better: {said}; {seen} could have been seen. "
+            f"{_seconds(challenger, boosted)}"
+        )
+    if not items:
+        return prose.paragraph("This needs the challenger and hgb-monotone on one dataset.")
+    total = sum(verdicts.values())
+    summary = (
+        f"Of {total} dataset{'s' if total > 1 else ''}, the interval speaks for the network on "
+        f"{verdicts['better']}, for constrained boosting on {verdicts['worse']}, and for neither "
+        f"on {verdicts['open']}. It is of one trained pair and one draw of rows; each page holds "
+        "its own decision rule, with training noise beside it."
+    )
+    return prose.bullets(items) + prose.paragraph(summary, _loan(chapter))
+
+
+def _seconds(challenger: Study, boosted: Study) -> str:
+    both = frames.estimators([challenger, boosted])["refit_seconds"].astype(float)
+    each = [f"{significant(seconds)} s with {model}" for model, seconds in both.items()]
+    return f"One final training took {' and '.join(each)}."
+
+
+def constraint(chapter: Chapter) -> Html:
+    """What the constraint costs or buys, where the unconstrained twins are recorded."""
+    parts = []
+    for dataset, found in chapter.recorded.items():
+        if text := prose.price(found):
+            parts.append(prose.led(f"{TITLES[dataset]}.") + text)
+    if not parts:
+        return prose.paragraph("This needs hgb or mlp beside a constrained model on one dataset.")
+    return Html("".join(parts))
+
+
+def _loan(chapter: Chapter) -> str:
+    if "loan" in chapter.recorded:
+        return ""
+    return "Loan, the dataset large enough to tell small differences, is not recorded yet."
+
+
+SHOWN = {
+    "means": means,
+    "estimators": estimators,
+    "ranks": rank,
+    "collapses": collapses,
+    "costs": costs,
+    "search noise": search_noise,
+    "selection": selection,
+    "flavors": flavors,
+    "boosting": boosting,
+    "constraint": constraint,
+}

@@ -1,0 +1,170 @@
+"""Error rates of a classification by group of the decision rule: frame, tables and words.
+
+A rate is that of one trained network (the first final seed) at the threshold 0.5, with a Wilson
+interval that speaks of the rows alone. Nothing here recommends anything about the people behind
+the rows.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from mononet import frames, printing
+from mononet.printing import Column, Html, number, render
+from mononet.study import Study
+
+RATES = {
+    "false_positive": "false positive rate",
+    "false_negative": "false negative rate",
+    "error": "error rate",
+}
+MOVES = 0.05  # of a false positive rate between two models: a trigger of the rule
+
+
+def frame(studies: Sequence[Study]) -> pd.DataFrame:
+    """A row a group, model and rate: `n` rows that could be wrong, `value`, `low`, `high`, and the
+    sample standard deviation `seed_sd` over final seeds. NaN below 30 such rows.
+
+    A false positive rate is the share of positive calls among the negatives, a false negative rate
+    that of negative calls among the positives, the error rate that of wrong calls among all; the
+    share of positives among all, which no model changes, has the model "rows".
+    """
+    found = []
+    for study in studies:
+        arrays = study.record.read_npz("predictions.npz")
+        positive, called = arrays["target"] > 0.5, arrays["predictions"] > 0.5
+        among = {"false_positive": ~positive, "false_negative": positive}
+        for name, mask in _masks(arrays).items():
+            for rate in RATES:
+                rows = mask & among.get(rate, True)
+                wrong = called[:, rows] != positive[rows]
+                found.append(_row(name, study.model, rate, wrong))
+    if studies:
+        arrays = studies[0].record.read_npz("predictions.npz")
+        for name, mask in _masks(arrays).items():
+            found.append(_row(name, "rows", "positive", (arrays["target"][mask] > 0.5)[None]))
+    columns = ["group", "model", "rate", "n", "value", "low", "high", "seed_sd"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def _masks(arrays: Mapping) -> dict[str, np.ndarray]:
+    every = {"all test rows": np.ones(len(arrays["target"]), dtype=bool)}
+    return every | dict(zip(map(str, arrays["groups_names"]), arrays["groups"], strict=True))
+
+
+def _row(group: str, model: str, rate: str, hits: np.ndarray) -> dict:
+    """One rate from `hits`, bool (seeds, rows)."""
+    seeds, n = hits.shape
+    row = {"group": group, "model": model, "rate": rate, "n": n}
+    if n < frames.FEWEST_ROWS:
+        return row
+    test = stats.binomtest(int(hits[0].sum()), n)
+    interval = test.proportion_ci(0.95, method="wilson")
+    shares = hits.mean(axis=1)
+    sd = float(shares.std(ddof=1)) if seeds > 1 else math.nan
+    ends = {"low": float(interval.low), "high": float(interval.high)}
+    return row | {"value": float(shares[0]), **ends, "seed_sd": sd}
+
+
+def table(studies: Sequence[Study], rate: str) -> Html:
+    """One rate of every model by group, with intervals and the number of rows behind them."""
+    long = frame(studies)
+    shown = long[long["rate"].isin([rate, "positive"])]
+    sizes = dict(zip(*(long[long["rate"] == rate][name] for name in ("group", "n")), strict=True))
+    cells = {(row["group"], row["model"]): row for row in shown.to_dict("records")}
+    models = [study.model for study in studies]
+    names = [*models, "rows"] if rate == "error" else models
+    printed = pd.DataFrame({g: [_cell(cells[g, m]) for m in names] for g in sizes}, index=names)
+    printed = printed.rename(index={"rows": "share of positives"})
+    columns = [
+        Column(f"{group}, n\u00a0=\u00a0{n:,}", lambda row, group=group: row[group])
+        for group, n in sizes.items()
+    ]
+    among = {
+        "false_positive": "share of positive calls among the n rows whose label is negative",
+        "false_negative": "share of negative calls among the n rows whose label is positive",
+        "error": "share of wrong calls; the last row is the share of positive labels",
+    }
+    note = (
+        f"{RATES[rate].capitalize()}: {among[rate]}. One network a model (first final seed), "
+        "threshold 0.5, with a 95 % interval over the rows (Wilson); it says nothing about "
+        f"training again. Below {frames.FEWEST_ROWS} rows nothing is shown."
+    )
+    title = f"{RATES[rate].capitalize()} by group (%)"
+    files = printing.source(studies, "predictions.npz")
+    options = {"source": files, "corner": "model", "numbers": shown}
+    return render(printed, columns, title, note, **options)
+
+
+def _cell(row: Mapping) -> str:
+    if not math.isfinite(row["value"]):
+        return "not shown"
+    digits = min(1, printing.decimals(100 * (row["high"] - row["low"]) / 4))
+    value, low, high = (number(100 * row[name], digits) for name in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"
+
+
+def words(studies: Sequence[Study], rule: Mapping) -> Html:
+    """How far the rates of the rule's models lie apart among groups, and whether a trigger of the
+    rule is met."""
+    whole = frame(studies)
+    long = whole[whole["group"] != "all test rows"]
+    features = {part["name"]: part["feature"].split("_")[0] for part in rule["groups"]}
+    long = long.assign(attribute=long["group"].map(features))
+    shown = long.dropna(subset="value")
+    named = [m for m in (rule["challenger"], *rule["baselines"]) if m in set(shown["model"])]
+    said = [
+        f"{model}, by {attribute}: {text}."
+        for model in named or [study.model for study in studies]
+        for attribute, rows in shown[shown["model"] == model].groupby("attribute", sort=False)
+        if (text := _apart(rows))
+    ]
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in said)
+    small = long[(long["rate"] == "error") & long["value"].isna()]["group"].unique()
+    after = f" Too few rows to say anything about: {', '.join(small)}." if len(small) else ""
+    return Html(f"<ul>{items}</ul><p>{html.escape(_trigger(shown, rule) + after)}</p>")
+
+
+def _apart(rows: pd.DataFrame) -> str:
+    parts = []
+    for rate in ("false_positive", "false_negative"):
+        one = rows[rows["rate"] == rate]
+        if len(one) < 2:
+            continue
+        low, high = (one.loc[index] for index in (one["value"].idxmin(), one["value"].idxmax()))
+        lie = "apart" if low["high"] < high["low"] else "overlapping"
+        parts.append(
+            f"{RATES[rate]} from {_percent(low)} ({low['group']}) to {_percent(high)} "
+            f"({high['group']}), intervals {lie}"
+        )
+    return "; ".join(parts)
+
+
+def _percent(row: Mapping) -> str:
+    return f"{100 * row['value']:.0f} %"
+
+
+def _trigger(long: pd.DataFrame, rule: Mapping) -> str:
+    """Whether a group's false positive rate moves between challenger and a baseline."""
+    rates = long[long["rate"] == "false_positive"].pivot_table(
+        index="group", columns="model", values="value"
+    )
+    sides = [name for name in rule["baselines"] if name in rates]
+    if rule["challenger"] not in rates or not sides:
+        return ""
+    moves = rates[sides].sub(rates[rule["challenger"]], axis=0)
+    largest = moves.abs().stack().idxmax()
+    value = 100 * moves.loc[largest]
+    n = long[(long["group"] == largest[0]) & (long["rate"] == "false_positive")]["n"].iloc[0]
+    met = "is met" if (moves.abs() > MOVES).any(axis=None) else "is not met"
+    return (
+        f"Between {rule['challenger']} and the baselines of the rule, the false positive rate "
+        f"moves most for {largest[0]} (n = {n:,}): {number(value, 1)} percentage points with "
+        f"{largest[1]}. The rule's trigger at {100 * MOVES:g} points {met}."
+    )
