@@ -238,7 +238,7 @@ class Page:
             return Html("")
         if name == "groups":
             return groups.words(self.recorded, self.rule)
-        more = (self.rule,) if name in ("detectable", "conclusion") else ()
+        more = (self.rule,) if name in ("detectable", "needed", "conclusion") else ()
         return getattr(prose, name)(self.recorded, *more)
 
 

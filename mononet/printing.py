@@ -138,7 +138,8 @@ def render(
 def download(frame: pd.DataFrame, caption: str) -> Html:
     """A link under a table that saves its numbers, unrounded, as a CSV file named after it."""
     index = not isinstance(frame.index, pd.RangeIndex)
-    text = frame.to_csv(index=index, index_label=frame.index.name or "row")
+    names = [name or "row" for name in frame.index.names]
+    text = frame.to_csv(index=index, index_label=names)
     content = base64.b64encode(text.encode()).decode()
     name = re.sub(r"[^a-z0-9]+", "-", caption.lower()).strip("-")[:60].strip("-")
     return Html(

@@ -184,6 +184,45 @@ def detectable(studies: Sequence[Study], rule: Mapping) -> Html:
     return paragraph(*sentences)
 
 
+def needed(studies: Sequence[Study], rule: Mapping) -> Html:
+    """How many rows or blocks would show what matters; empty where those at hand do."""
+    frame = frames.comparisons(studies, rule)
+    if frame.empty or "gap" not in frame:
+        return Html("")
+    sentences = []
+    for row in frame[frame["rows"] == "all test rows"].dropna(subset="gap").to_dict("records"):
+        times = (row["detectable"] / row["matters"]) ** 2
+        if times > 1:
+            kind = "test rows" if row["blocks"] == row["n"] else "blocks of test rows"
+            sentences.append(
+                f"To see what would matter between {row['challenger']} and {row['baseline']}, "
+                f"about {significant(times * row['blocks'])} {kind} would be needed instead of "
+                f"{row['blocks']:,.0f}, if the pair differed on them as it does on these."
+            )
+    return paragraph(*sentences) if sentences else Html("")
+
+
+def mistakes(studies: Sequence[Study]) -> Html:
+    """Missed positives and false alarms of a classification's test part, as counts."""
+    arrays = [study.record.read_npz("predictions.npz") for study in studies]
+    positive = arrays[0]["target"] > 0.5
+    called = np.stack([each["predictions"][0] > 0.5 for each in arrays])
+    missed, alarms = (~called[:, positive]).sum(axis=1), called[:, ~positive].sum(axis=1)
+    p, n = int(positive.sum()), int((~positive).sum())
+
+    def counts(found) -> str:
+        low, high = int(found.min()), int(found.max())
+        return f"{low}" if low == high else f"between {low} and {high}"
+
+    widest = 100 * 1.96 * 0.5 / math.sqrt(p) if p else math.nan
+    return paragraph(
+        f"The test part holds {p:,} positive and {n:,} negative rows. The recorded models (one "
+        f"trained network each, the first final seed) miss {counts(missed)} of the positive ones "
+        f"and raise {counts(alarms)} false alarms on the negative ones. A share of {p:,} rows is "
+        f"known to about ± {significant(widest)} percentage points at worst."
+    )
+
+
 def conclusion(studies: Sequence[Study], rule: Mapping) -> Html:
     """The strongest sentences about challenger and baselines that the artifacts carry."""
     frame = frames.comparisons(studies, rule)

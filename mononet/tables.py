@@ -276,7 +276,7 @@ def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
     files = printing.source(complete, "runs.csv", "predictions.npz")
     if not frame["recorded"].all():
         todo = printing.commands(f"python -m mononet study {dataset} --secondary")
-        files = Html(f'<p class="mn-note">What is not recorded yet is, by:</p>{todo}{files}')
+        files = Html(f'<p class="mn-note">The missing ones are recorded by:</p>{todo}{files}')
     title = f"Secondary studies, {printing.metric_title(dataset)}"
     return render(frame, columns, title, note, source=files, corner="study", numbers=numbers)
 

@@ -1,0 +1,195 @@
+"""The comparison chapter: any part of the studies recorded, none of them averaged over datasets."""
+
+import base64
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import quick_of, write_rows
+
+from mononet import comparison, data, frames, pages, parameters, printing, recording
+from mononet.study import Study
+
+pytestmark = pytest.mark.xdist_group("results")
+
+
+def chapter_of(*studies) -> comparison.Chapter:
+    return comparison.Chapter(tuple(studies), ())
+
+
+def text(shown: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", shown))
+
+
+@pytest.fixture(scope="module")
+def compas(tmp_path_factory):
+    """A folder with rows that only look like COMPAS, and studies of all but the last model."""
+    folder = tmp_path_factory.mktemp("compas")
+    with pytest.MonkeyPatch.context() as patch:
+        write_rows("compas", folder, patch)
+        values = quick_of("compas", folder, "split,mixed,hgb-monotone,mlp,linear")
+        found = [Study.of("compas", model, values) for model in values["models"]]
+        return folder, [*map(recording.record, found[:-1]), found[-1]]
+
+
+@pytest.fixture
+def two(studies, compas, monkeypatch):
+    """Auto MPG with split and linear, COMPAS with all but linear."""
+    write_rows("compas", compas[0], monkeypatch)
+    return chapter_of(*studies, *compas[1])
+
+
+def test_every_part_works_on_what_is_recorded(two):
+    assert list(two.recorded) == ["auto_mpg", "compas"]
+    status = text(two.status())
+    assert "Auto MPG: 2 of 2" in status and "COMPAS: 4 of 5" in status
+    assert "without linear" in status and "Loan: 0 of 0" in status
+    for name in comparison.SHOWN:
+        shown = two.show(name)
+        assert not re.search(r"\bnan\b|None", text(shown)), name
+    assert two.show("selection").count("<img") == 1
+
+
+def test_nothing_recorded_is_said_everywhere(tmp_path):
+    chapter = comparison.open_chapter({"results_dir": str(tmp_path), "other": 1})
+    assert "Auto MPG: 0 of 7 studies recorded" in text(chapter.status())
+    assert "make studies" in chapter.status()
+    for name in comparison.SHOWN:
+        assert "No study is recorded yet" in chapter.show(name)
+
+
+def test_the_chapter_is_that_of_the_full_protocol(tmp_path):
+    chapter = comparison.open_chapter({"results_dir": str(tmp_path)})
+    wanted = parameters.resolve("blog", pairs=[("results_dir", str(tmp_path))])
+    blog = [study for study in chapter.studies if study.dataset == "blog"]
+    assert [study.model for study in blog] == wanted["models"]
+    assert blog[0].identity == Study.of("blog", blog[0].model, wanted).identity
+    assert {each.study.dataset for each in chapter.beside} == set(data.SPECS)
+
+
+def test_parameters_are_checked(tmp_path):
+    with pytest.raises(parameters.ParameterError, match="results_dir"):
+        comparison.open_chapter({})
+    with pytest.raises(parameters.ParameterError, match="results_dir"):
+        comparison.open_chapter({"results_dir": 3})
+
+
+def test_ranks_follow_the_metric_and_share_ties():
+    index = pd.MultiIndex.from_product([["auto_mpg", "heart"], ["a", "b", "c"]])
+    frame = pd.DataFrame(
+        {"mean": [3.0, 1.0, 2.0, 0.7, 0.9, 0.9], "median": 1.0, "fresh": [1, 2, 3, 1, 2, np.nan]},
+        index.set_names(["dataset", "model"]),
+    )
+    found = comparison.ranks(frame)
+    assert found["mean"].tolist() == [3, 1, 2, 3, 1, 1]
+    assert found["median"].tolist() == [1] * 6
+    assert found.loc[("heart", "b"), "fresh"] == 1 and np.isnan(found.loc[("heart", "c"), "fresh"])
+
+
+def test_no_rank_is_averaged(two):
+    shown = text(two.show("ranks"))
+    assert "suggestive" in shown and "No rank is averaged" in shown
+    saved = re.search(r"base64,([^\"]+)", two.show("ranks"))[1]
+    frame = pd.read_csv(io.BytesIO(base64.b64decode(saved)))
+    assert set(frame["dataset"]) == {"auto_mpg", "compas"}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (-1.0, 2.0, "no difference is shown"),
+        (0.5, 2.0, "this trained split is better"),
+        (-2.0, -0.5, "this trained hgb-monotone is better"),
+    ],
+)
+def test_boosting_is_judged_by_the_interval(two, low, high, said, monkeypatch):
+    pair = {"gap": (low + high) / 2, "low": low, "high": high, "detectable": 1.0, "blocks": 9}
+    monkeypatch.setattr(frames, "paired", lambda *_: pair)
+    shown = text(comparison.boosting(two))
+    assert said in shown
+    assert "Of 1 dataset," in shown and "is not recorded yet" in shown
+
+
+def test_flavors_are_ordered_by_validation_and_judged_by_the_test_part(two, monkeypatch):
+    fresh = {s.model: s.runs("validation")["value"].mean() for s in two.recorded["compas"]}
+    best = max(("split", "mixed"), key=fresh.get)
+    other = "mixed" if best == "split" else "split"
+    pair = {"gap": -1.0, "low": -2.0, "high": -0.5}
+    monkeypatch.setattr(frames, "paired", lambda baseline, chosen: pair)
+    shown = text(comparison.flavors(two))
+    assert f"fresh folds put {best} first of 2" in shown
+    assert f"leaves zero out in favor of {other}" in shown
+    assert "one in twenty" in shown
+    alone = chapter_of(*two.recorded["auto_mpg"])
+    assert "Two flavors on one dataset are needed" in comparison.flavors(alone)
+
+
+def test_search_noise_is_that_of_searches(quick, tmp_path):
+    values = quick | {"results_dir": str(tmp_path), "models": ["split"]}
+    beside = [
+        each
+        for each in comparison.secondary.of("auto_mpg", values)
+        if each.study.model == "split" and "search_seed" in each.changes
+    ]
+    assert comparison.search_frame(comparison.Chapter((), tuple(beside))).empty
+    for study in (beside[0].headline, beside[0].study, beside[1].study):
+        recording.record(study)
+    whole = comparison.Chapter((beside[0].headline,), tuple(beside))
+    frame = comparison.search_frame(whole)
+    assert frame["search_seed"].tolist() == [0, 1, 2]
+    shown = text(whole.show("search noise"))
+    sd = printing.significant(frame["mean"].astype(float).std(ddof=1))
+    assert f"3 searches have a standard deviation of {sd} mpg²" in shown
+
+
+@pytest.mark.parametrize("name", ["heart", "compas", "blog", "loan"])
+def test_a_page_of_every_dataset_is_made_without_a_change_of_code(name, made_up, monkeypatch):
+    monkeypatch.delenv(pages.TRAIN, raising=False)
+    values = made_up(name)
+    before = pages.open_page(name, values)
+    status = before.status()
+    assert "0 of 3 studies are recorded" in status
+    assert "<img" not in before.figure("noises")
+    for study in before.studies:
+        recording.record(study)
+    page = pages.open_page(name, values)
+    assert len(page.recorded) == 3
+    words = ["agreement", "results", "unsupported", "selection", "detectable", "needed"]
+    words += ["conclusion", "price", "first_version", "indicator", "checked"]
+    names = ["constraints", "estimators", "slices", "comparisons", "secondary", "costs", "ledger"]
+    if name != "blog":
+        words += ["base_rate", "mistakes"]
+    else:
+        words += ["comments"]
+    if name == "compas":
+        words += ["groups"]
+        names += ["error", "false_positive", "false_negative"]
+    for shown in (*map(page.words, words), *map(page.table, names)):
+        assert not re.search(r"\bnan\b|None", text(shown))
+    for figure in ("noises", "selection", "curves", "effects", "trials"):
+        assert "<img" in page.figure(figure)
+    assert "mn-ok" in page.verify() or "mn-warn" not in page.verify()
+
+
+def test_a_page_without_rows_and_studies_names_the_two_commands(monkeypatch, tmp_path):
+    monkeypatch.delenv(data.ENVIRONMENT, raising=False)
+    monkeypatch.setattr(data.pooch, "os_cache", lambda name: tmp_path / "cache")
+    monkeypatch.setattr(printing, "RESULTS", tmp_path)
+    values = parameters.resolve("loan", pairs=[("results_dir", str(tmp_path))])
+    status = pages.open_page("loan", values).status()
+    assert "python -m mononet data fetch loan" in status and "python -m mononet run loan" in status
+
+
+def test_a_classification_counts_its_mistakes(made_up):
+    values = made_up("heart", models="linear")
+    page = pages.open_page("heart", values)
+    recording.record(page.studies[0])
+    page = pages.open_page("heart", values)
+    with np.load(page.recorded[0].folder / "predictions.npz") as arrays:
+        positive = arrays["target"] > 0.5
+        missed = int((arrays["predictions"][0][positive] <= 0.5).sum())
+    said = text(page.words("mistakes"))
+    assert f"{positive.sum()} positive" in said and f"miss {missed} of" in said
+    assert "percentage points: accuracy moves in steps" in text(page.words("base_rate"))

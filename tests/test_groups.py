@@ -1,0 +1,88 @@
+"""Error rates by group: counted right, with their rows and intervals, and little said."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from mononet import groups, parameters
+
+RULE = {
+    "challenger": "split",
+    "baselines": ["linear"],
+    "groups": [
+        {"name": "a", "feature": "race_0"},
+        {"name": "b", "feature": "race_1"},
+        {"name": "few", "feature": "race_2"},
+    ],
+}
+
+
+def study(model, calls):
+    """A stand-in with 100 rows in a, 100 in b and 10 in few; half of each positive."""
+    target = np.tile([1.0, 0.0], 105)
+    masks = [np.arange(210) < 100, (np.arange(210) >= 100) & (np.arange(210) < 200)]
+    arrays = {
+        "target": target,
+        "predictions": np.where(np.atleast_2d(calls), 0.9, 0.1),
+        "groups": np.array([*masks, np.arange(210) >= 200]),
+        "groups_names": np.array(["a", "b", "few"]),
+    }
+    record = SimpleNamespace(read_npz=lambda name: arrays)
+    folder, scratch = SimpleNamespace(name=model), {"results_dir": "nowhere"}
+    return SimpleNamespace(
+        model=model, record=record, folder=folder, dataset="compas", parameters=scratch
+    )
+
+
+@pytest.fixture
+def pair():
+    """split calls everybody in a positive and nobody else; linear is right for everyone."""
+    split = study("split", [np.arange(210) < 100, np.zeros(210, dtype=bool)])
+    return [split, study("linear", np.tile([1, 0], 105) == 1)]
+
+
+def test_rates_have_their_own_denominators(pair):
+    frame = groups.frame(pair).set_index(["model", "group", "rate"])
+    a = frame.loc[("split", "a", "false_positive")]
+    assert (a["n"], a["value"], a["high"]) == (50, 1.0, pytest.approx(1.0))
+    assert 0.9 < a["low"] < 1
+    assert frame.loc[("split", "a", "false_negative"), "value"] == 0
+    assert frame.loc[("split", "b", "false_negative"), "value"] == 1
+    assert frame.loc[("split", "a", "error"), ["n", "value"]].tolist() == [100, 0.5]
+    assert frame.loc[("linear", "all test rows", "error"), "value"] == 0
+    assert frame.loc[("rows", "b", "positive"), "value"] == 0.5
+    # The second seed calls nobody: rates of 1 and 0.
+    assert a["seed_sd"] == pytest.approx(np.std([1, 0], ddof=1))
+    assert np.isnan(frame.loc[("linear", "a", "error"), "seed_sd"])
+
+
+def test_few_rows_are_not_shown(pair):
+    frame = groups.frame(pair)
+    assert frame[frame["group"] == "few"]["value"].isna().all()
+    for rate in groups.RATES:
+        shown = groups.table(pair, rate)
+        assert "not shown" in shown and "few, n\u00a0=\u00a0" in shown
+        assert "nan" not in shown.split("base64")[0]
+    assert "share of positives" in groups.table(pair, "error")
+
+
+def test_words_compare_groups_of_one_kind_and_name_the_trigger(pair):
+    said = groups.words(pair, RULE)
+    assert "split, by race: false positive rate from 0 % (b) to 100 % (a), intervals apart" in said
+    assert "moves most for a (n = 50): −100.0 percentage points with linear" in said
+    assert "trigger at 5 points is met" in said
+    assert "Too few rows to say anything about: few" in said
+    assert "recommend" not in said
+    assert "trigger" not in groups.words(pair[:1], RULE)
+
+
+def test_without_groups_only_all_rows_are_counted(pair):
+    arrays = pair[0].record.read_npz("")
+    arrays |= {"groups": np.zeros((0, 210), dtype=bool), "groups_names": np.array([], dtype=str)}
+    assert set(groups.frame(pair[:1])["group"]) == {"all test rows"}
+
+
+def test_the_trigger_is_that_of_the_rule():
+    triggers = parameters.read_rule("compas")["triggers"]
+    assert any(f"moves by more than {groups.MOVES}" in text for text in triggers)

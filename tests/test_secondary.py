@@ -1,0 +1,138 @@
+"""Secondary studies: one file names them, and they stand beside headline studies."""
+
+import pytest
+
+from mononet import frames, pages, parameters, prose, recording, secondary, tables
+from mononet.__main__ import main
+from mononet.parameters import ParameterError
+from mononet.study import Study
+
+pytestmark = pytest.mark.xdist_group("results")
+
+
+@pytest.fixture
+def found(quick):
+    return secondary.of("auto_mpg", quick)
+
+
+def named(found, name, model="split"):
+    return next(each for each in found if (each.name, each.study.model) == (name, model))
+
+
+def test_the_file_of_the_project_names_what_the_book_needs():
+    def of(dataset):
+        every = secondary.of(dataset, parameters.resolve(dataset))
+        return {(each.changed, each.study.model) for each in every}
+
+    auto, blog = of("auto_mpg"), of("blog")
+    assert {("search_seed 1", "split"), ("search_seed 2", "hgb-monotone")} <= auto
+    assert ("search_seeds 1, objective mean, final_seeds 10", "split") in auto & of("heart")
+    for dataset in ("auto_mpg", "heart", "compas", "blog"):
+        assert {("inputs quantile", "mixed"), ("inputs quantile", "split")} <= of(dataset)
+        # The second comparison of the rule is unfair without a baseline of as many trials.
+        trials = parameters.read_rule(dataset)["second_comparison"]["trials"]
+        assert (f"n_trials {trials}", "hgb-monotone") in of(dataset)
+    indicators = {("indicator published", m) for m in ("mixed", "split", "hgb-monotone")}
+    assert indicators <= blog and not indicators & auto
+
+
+def test_a_secondary_study_differs_where_the_file_says_so(quick, found):
+    each = named(found, "search seed 1")
+    assert each.headline.parameters == quick
+    assert each.study.parameters == quick | {"search_seed": 1}
+    assert each.study.folder != each.headline.folder
+    assert each.study.fingerprint == each.headline.fingerprint
+
+
+def test_a_study_that_is_no_other_is_left_out(quick, found):
+    again = secondary.of("auto_mpg", quick | {"search_seed": 1})
+    assert len(again) == len(found) - 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: {models: {auto_mpg: [split]}, changes: {n_trials: 2}}", "expected models, why"),
+        ("a: {models: {auto_mpg: [split]}, why: w}", "either changes or overlay"),
+        ("a: {models: {auto: [split]}, why: w, changes: {n_trials: 2}}", "unknown dataset 'auto'"),
+        ("a: {models: {heart: [splt]}, why: w, changes: {n_trials: 2}}", "unknown model 'splt'"),
+        ("a: {models: {heart: [split]}, why: w, changes: {n_trials: 0}}", "n_trials: expected"),
+        ("a: {models: {heart: [split]}, why: w, changes: {n_trial: 2}}", "did you mean n_trials"),
+    ],
+)
+def test_a_wrong_file_is_refused(text, said, quick, tmp_path):
+    (tmp_path / secondary.FILE).write_text(text)
+    with pytest.raises(ParameterError, match=said):
+        secondary.of("heart", parameters.resolve("heart"), tmp_path)
+
+
+def test_the_table_names_what_is_not_recorded(studies, found):
+    frame = frames.secondary(found)
+    assert len(frame) == len(found) and not frame["recorded"].any()
+    split = frame[frame["model"] == "split"]
+    assert (split["headline_n"] == 2).all() and split["mean"].isna().all()
+    shown = tables.secondary("auto_mpg", found)
+    assert shown.count("not recorded yet") == len(found)
+    assert "python -m mononet study auto_mpg --secondary" in shown
+    assert "nan" not in shown.split("base64")[0]
+
+
+def test_a_recorded_one_stands_beside_its_headline_study(quick, tmp_path):
+    found = secondary.of("auto_mpg", quick | {"results_dir": str(tmp_path)})
+    quantile = named(found, "quantile inputs")
+    first = named(found, "first version of the protocol")
+    for study in (quantile.headline, quantile.study, first.study):
+        recording.record(study)
+    row = frames.secondary(found).set_index(["name", "model"]).loc[("quantile inputs", "split")]
+    headline, runs = (s.runs("test")["value"] for s in (quantile.headline, quantile.study))
+    assert row["mean"] == pytest.approx(runs.mean()) and row["low"] <= row["gap"] <= row["high"]
+    assert row["gap"] == pytest.approx(headline.iloc[0] - runs.iloc[0])
+    shown = tables.secondary("auto_mpg", found)
+    assert "quantile inputs: split*" in shown and "Validation-level: its inputs" in shown
+    said = prose.first_version(found)
+    assert "the first version" in said and f"n = {len(first.study.final_seeds)}" in said
+    assert prose.indicator(found) == ""
+
+
+def test_the_page_shows_its_secondary_studies(studies, quick):
+    page = pages.open_page("auto_mpg", quick)
+    assert "Secondary studies" in page.table("secondary")
+
+
+def test_the_command_records_them(tmp_path, capsys, monkeypatch):
+    seen = []
+    monkeypatch.setattr(recording, "record_visibly", lambda study: seen.append(study) or study)
+    scratch = ["-p", "results_dir", str(tmp_path)]
+    assert main(["study", "auto_mpg", "split", "--secondary", *scratch]) == 0
+    wanted = secondary.of("auto_mpg", parameters.resolve("auto_mpg", pairs=[scratch[1:]]))
+    assert [s.identity for s in seen] == [
+        each.study.identity for each in wanted if each.study.model == "split"
+    ]
+    assert "auto_mpg split" in capsys.readouterr().out
+
+
+def test_all_datasets_are_those_whose_rows_are_here(tmp_path, capsys, monkeypatch):
+    from mononet import data
+
+    monkeypatch.delenv(data.ENVIRONMENT, raising=False)
+    monkeypatch.setattr(data.pooch, "os_cache", lambda name: tmp_path / "cache")
+    seen = []
+    monkeypatch.setattr(recording, "record_visibly", lambda study: seen.append(study) or study)
+    assert main(["study", "all", "-p", "results_dir", str(tmp_path)]) == 0
+    assert {study.dataset for study in seen} == {"auto_mpg"}
+    assert [s.model for s in seen] == parameters.resolve("auto_mpg")["models"]
+    said = capsys.readouterr().out
+    for dataset in ("heart", "compas", "blog", "loan"):
+        assert f"{dataset}: skipped, its rows are not on this machine" in said
+
+
+def test_a_mistyped_model_is_refused(capsys):
+    assert main(["study", "all", "splitt", "--secondary"]) == 1
+    assert "split" in capsys.readouterr().err
+
+
+def test_studies_can_be_told_apart_by_their_folders():
+    values = parameters.resolve("auto_mpg")
+    folders = [each.study.folder for each in secondary.of("auto_mpg", values)]
+    folders += [Study.of("auto_mpg", model, values).folder for model in values["models"]]
+    assert len(set(folders)) == len(folders)
