@@ -35,7 +35,7 @@ def write_rows(name, folder, patch, train=240, test=120):
         values[:, :5] = rng.random((rows, 5)).round(6)
         if part == "train":
             values[: len(spec.head)] = spec.head
-        frame = pd.DataFrame(values, columns=[*spec.features, data.TARGET])
+        frame = pd.DataFrame(values, columns=spec.columns)
         frame.to_csv(folder / f"{part}_{spec.stem}.csv", index=False)
 
 
