@@ -11,6 +11,7 @@ from pathlib import Path
 
 import papermill
 from papermill.exceptions import PapermillExecutionError
+from traitlets.config import Config
 
 from mononet import data, pages, parameters, recording, secondary, site, tables
 from mononet.parameters import ParameterError
@@ -44,6 +45,7 @@ def execute(notebook: str, values: dict, output: Path, *, train: bool, visible: 
         progress_bar=False,
         stdout_file=sys.stdout if visible else None,
         stderr_file=sys.stderr if visible else None,
+        config=Config(KernelManager={"transport": "ipc"}),  # a socket of this user, no port
     )
     return output
 
