@@ -286,11 +286,10 @@ def constraints(dataset: data.Dataset) -> pd.DataFrame:
     `rank` is Spearman's correlation with the target; `declared` and `opposite` the share of the
     target's variance that the best monotone curve in this feature alone explains, in the declared
     direction and in the other; `held` the least-squares slope with the other columns held fixed, in
-    the target's unit a training sd of the feature.
+    the target's unit a training sd of the feature, NaN where the others determine the feature.
     """
     X, y = dataset.X_train, dataset.y_train
-    design = np.column_stack([np.ones(len(y)), X])
-    slopes = np.linalg.lstsq(design, y, rcond=None)[0][1:] * X.std(axis=0, ddof=1)
+    slopes = _slopes(X, y)
     rows = {}
     for j in np.flatnonzero(dataset.indicator):
         sign = int(dataset.indicator[j])
@@ -309,3 +308,15 @@ def constraints(dataset: data.Dataset) -> pd.DataFrame:
             "held": float(slopes[j]),
         }
     return pd.DataFrame(rows).T
+
+
+def _slopes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Least-squares slopes of y, one training sd of a column, (columns,); NaN where a column is a
+    linear combination of others, so that no slope with the others held fixed exists."""
+    sd = X.std(axis=0, ddof=1)
+    Z = (X - X.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    values, vectors = np.linalg.eigh(Z.T @ Z / len(Z))
+    free = values > 1e-9 * values.max()
+    slopes = vectors[:, free] @ (vectors[:, free].T @ (Z.T @ (y - y.mean())) / values[free])
+    tied = np.abs(vectors[:, ~free]).max(axis=1, initial=0.0) > 1e-6
+    return np.where(tied, np.nan, slopes / len(Z))

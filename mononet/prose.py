@@ -37,6 +37,11 @@ def bullets(items: Sequence[str]) -> Html:
     return Html("<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>")
 
 
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def _count(n: int, one: str, many: str = "") -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
@@ -291,6 +296,7 @@ def agreement(dataset: data.Dataset) -> Html:
     frame = frames.constraints(dataset)
     alone = frame.index[frame["sign"] * frame["rank"] > 0]
     against = frame.index[frame["sign"] * frame["held"] < 0]
+    tied = frame.index[frame["held"].isna()]
     text = (
         f"Taken one at a time, {len(alone)} of the {len(frame)} constrained features rise and fall "
         "with the target as the constraint says."
@@ -300,14 +306,21 @@ def agreement(dataset: data.Dataset) -> Html:
         text += (
             " A constraint says something else, though: what happens when this feature changes and "
             "nothing else does. There a least-squares plane disagrees about "
-            f"{' and '.join(against)}: {have} the other sign. {_together(dataset)}The constraint "
+            f"{_listed(against)}: {have} the other sign. {_together(dataset)}The constraint "
             "answers that question from what is known about the subject, not from these rows."
         )
-    else:
+    elif frame["held"].notna().any():
         text += (
             " A constraint says something else, though: what happens when this feature changes and "
             "nothing else does. A least-squares plane, which holds the other columns fixed, has "
             "the declared sign for all of them too."
+            if len(tied) == 0
+            else "the declared sign for all the others."
+        )
+    if len(tied):
+        text += (
+            f" For {_listed(tied)} it cannot say anything: other columns determine "
+            f"{'it' if len(tied) == 1 else 'them'} exactly."
         )
     return paragraph(text)
 
@@ -440,11 +453,12 @@ def first_version(found: Sequence[Secondary]) -> Html:
 def decision(rule: Mapping) -> Html:
     """Who decides what, and the smallest difference that matters; from the rule's file."""
     smallest = rule["smallest_difference"]
-    value = smallest["value"] * printing.scale(smallest["scale"])
-    return Html(
-        paragraph(rule["decision"])
-        + paragraph(
-            f"The smallest difference that matters: {np.format_float_positional(value, trim='-')} "
-            f"{smallest['unit']} ({smallest['scale'].upper()}). {smallest['why']}"
-        )
+    value = np.format_float_positional(smallest["value"], trim="-")
+    size = f"{value} {smallest['unit']} ({smallest['scale'].upper()})"
+    if smallest["scale"] == "accuracy":
+        points = np.format_float_positional(round(100 * smallest["value"], 9), trim="-")
+        noun = "point" if points == "1" else "points"
+        size = f"{points} percentage {noun} of accuracy ({value} as a {smallest['unit']})"
+    return paragraph(rule["decision"]) + paragraph(
+        f"The smallest difference that matters: {size}. {smallest['why']}"
     )

@@ -236,6 +236,10 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     return render(frame, columns, title, note, source=files, corner="test rows", numbers=long)
 
 
+def _seeds(n: float) -> str:
+    return "the" if pd.isna(n) else f"{n:.0f}"
+
+
 def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
     """The secondary studies of a dataset, each beside the headline study of the same model."""
     frame = frames.secondary(found)
@@ -254,9 +258,9 @@ def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
     def gap(row: Mapping) -> str:
         return _interval(row, "gap", factor) if row["recorded"] else NONE
 
-    mean, fresh = mean_std(metric), _metric("fresh", metric)
+    seeds = frame["headline_n"].max()
+    mean, fresh = mean_std(metric, seeds), _metric("fresh", metric)
     columns = [
-        Column("what differs", lambda row: row["changed"], ""),
         Column("headline study", lambda row: mean(headline(row)), group="test"),
         Column("this study", here, group="test"),
         Column("gap of a pair [95 %]", gap, group="test"),
@@ -264,14 +268,14 @@ def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
         Column("this study", fresh, group="fresh folds"),
     ]
     note = (
-        "Test: mean ± standard deviation over n final seeds. The gap is of one trained pair on the "
-        "same test rows, positive where this study is better than the headline one; its interval "
-        "draws the rows again."
+        f"Test: mean ± standard deviation over {_seeds(seeds)} final seeds; another number stands "
+        "in the cell. The gap is of one trained pair on the same test rows, positive where this "
+        "study is better than the headline one; its interval draws the rows again."
     )
     for level in frame["level"].dropna().unique():
         note += f" *Validation-level: {level}."
-    for name, why in dict.fromkeys((each.name, each.why) for each in found):
-        note += f" {name.capitalize()}: {why}"
+    for name, changed, why in dict.fromkeys((e.name, e.changed, e.why) for e in found):
+        note += f" {name.capitalize()} ({changed.replace('_', ' ')}): {why}"
     complete = [study for each in found for study in (each.study,) if study.complete]
     files = printing.source(complete, "runs.csv", "predictions.npz")
     if not frame["recorded"].all():
@@ -331,12 +335,16 @@ def constraints(dataset: data.Dataset) -> Html:
     """The constrained features, and whether the training rows agree."""
     frame = frames.constraints(dataset)
     unit = {"auto_mpg": ", mpg", "blog": ", comments ÷ 8"}.get(dataset.name, "")
+
+    def held(row: Mapping) -> str:
+        return number(row["held"], 2) if pd.notna(row["held"]) else "no such slope"
+
     columns = [
         Column("prediction must not", lambda r: "increase" if r["sign"] < 0 else "decrease", ""),
         Column("rank correlation", lambda row: number(row["rank"], 2)),
         Column("explained, this direction", lambda row: f"{100 * row['declared']:.0f} %"),
         Column("explained, the other", lambda row: f"{100 * row['opposite']:.0f} %"),
-        Column(f"slope, others held{unit}", lambda row: number(row["held"], 2)),
+        Column(f"slope, others held{unit}", held),
     ]
     note = (
         "Spearman's rank correlation with the target; share of the target's variance that the best "
@@ -344,6 +352,11 @@ def constraints(dataset: data.Dataset) -> Html:
         "other; least-squares slope for one standard deviation of the feature, all other columns "
         "held fixed."
     )
+    if frame["held"].isna().any():
+        note += (
+            " No slope exists where other columns determine the feature exactly: it cannot move while "
+            "they stay."
+        )
     title = f"The constraints against the {len(dataset.y_train):,} training rows"
     return render(frame, columns, title, note, corner="feature")
 
