@@ -245,9 +245,8 @@ def search_frame(chapter: Chapter) -> pd.DataFrame:
             row = frames.estimators([study]).iloc[0]
             names = ["mean", "std", "n", "median", "cv_score", "fresh", "row_se"]
             seed = study.parameters["search_seed"]
-            rows.append(
-                {"dataset": dataset, "model": model, "search_seed": seed} | dict(row[names])
-            )
+            key = {"dataset": dataset, "model": model, "search_seed": seed}
+            rows.append(key | {"trials": len(study.trials())} | dict(row[names]))
     return pd.DataFrame(rows)
 
 
@@ -277,9 +276,9 @@ def search_noise(chapter: Chapter) -> Html:
         Column("fresh folds", value("fresh")),
     ]
     note = (
-        "Every line is one whole search with 50 trials or as many as its parameters say, and the "
-        "final trainings of what it selected. The lines of one model differ in the seed of the "
-        "sampler of trials alone."
+        f"Every line is one whole search of {frame['trials'].max():,} trials and the final "
+        "trainings of what it selected. The lines of one model differ in the seed of the sampler "
+        "of trials alone."
     )
     title = f"Searches with other sampler seeds, {printing.metric_title(frame['dataset'].iloc[0])}"
     return render(printed, columns, title, note, corner="search", numbers=frame) + Html(

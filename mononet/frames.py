@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -218,7 +219,8 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
 
     `gap` with `low` and `high`, test rows or blocks drawn again, is positive where the challenger
     is better, in the unit of the metric; `detectable` is the smallest true difference that so many
-    rows or `blocks` show at 80 % power; `rmse` the root of the baseline's mean row loss.
+    rows or `blocks` show at 80 % power; `rmse` the root of the baseline's mean row loss. For an
+    accuracy the rows that only one side has right, and the exact McNemar `p`.
     """
     metric = data.SPECS[challenger.dataset].metric
     both = [study.record.read_npz("predictions.npz") for study in (baseline, challenger)]
@@ -234,7 +236,8 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
     spread = statistics.paired_t(differences, np.zeros(len(differences))).std
     detectable = statistics.detectable_difference(spread, len(differences))
     error = float(np.sqrt(a.mean()))
-    return {
+    disagree = asdict(statistics.mcnemar_exact(a, c)) if metric == "accuracy" else {}
+    return disagree | {
         "gap": inner.mean,
         "low": inner.low,
         "high": inner.high,

@@ -190,7 +190,9 @@ def slices(studies: Sequence[Study]) -> Html:
         {s: [_interval(cells[s, m.model], "value", factor) for m in studies] for s in sizes},
         index=[study.model for study in studies],
     )
-    columns = [Column(f"{s}, n\u00a0=\u00a0{n}", lambda row, s=s: row[s]) for s, n in sizes.items()]
+    columns = [
+        Column(f"{s}, n\u00a0=\u00a0{n:,}", lambda row, s=s: row[s]) for s, n in sizes.items()
+    ]
     title = f"The slices of the decision rule, {printing.metric_title(studies[0].dataset)}"
     note = (
         "One network a model (first final seed), with a 95 % interval over test rows; it says "
@@ -208,7 +210,7 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     sizes = dict(zip(long["rows"], long["n"], strict=True))
     cells = {(row["rows"], row["baseline"]): row for row in long.to_dict("records")}
     frame, columns = (
-        pd.DataFrame(index=[f"{rows}, n\u00a0=\u00a0{n}" for rows, n in sizes.items()]),
+        pd.DataFrame(index=[f"{rows}, n\u00a0=\u00a0{n:,}" for rows, n in sizes.items()]),
         [],
     )
     for name in dict.fromkeys(long["baseline"]):
@@ -226,10 +228,11 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     title = f"{challenger} against the baselines of the rule, {printing.metric_title(dataset)}"
     note = (
         f"The gap is of one trained pair on the same rows, positive where {challenger} is better; "
-        "its interval draws the rows again and says nothing about training again. Detectable: the "
-        "smallest true difference that so many paired rows show four times in five. Matters: the "
-        "smallest difference that the rule cares about, on the scale of this metric. Where the "
-        "first exceeds the second, an interval around zero shows nothing either way."
+        f"its interval draws the {rule['blocks']} again and says nothing about training again. "
+        f"Detectable: the smallest true difference that so many paired {rule['blocks']} show four "
+        "times in five. Matters: the smallest difference that the rule cares about, on the scale "
+        "of this metric. Where the first exceeds the second, an interval around zero shows nothing "
+        "either way."
     )
     pair = [s for s in studies if s.model in {challenger, *long["baseline"]}]
     files = printing.source(pair, "predictions.npz")
@@ -354,8 +357,8 @@ def constraints(dataset: data.Dataset) -> Html:
     )
     if frame["held"].isna().any():
         note += (
-            " No slope exists where other columns determine the feature exactly: it cannot move while "
-            "they stay."
+            " There is no such slope where other columns determine the feature exactly: it cannot "
+            "move while they stay."
         )
     title = f"The constraints against the {len(dataset.y_train):,} training rows"
     return render(frame, columns, title, note, corner="feature")
