@@ -7,6 +7,7 @@ import concurrent.futures
 import hashlib
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import papermill
@@ -36,17 +37,21 @@ def execute(notebook: str, values: dict, output: Path, *, train: bool, visible: 
     """Execute one notebook with these parameters; trains what is missing only where asked to."""
     output.parent.mkdir(parents=True, exist_ok=True)
     os.environ[pages.TRAIN] = "1" if train else "0"
-    papermill.execute_notebook(
-        ROOT / "notebooks" / f"{notebook}.ipynb",
-        output,
-        parameters=values,
-        kernel_name="python3",
-        cwd=ROOT,
-        progress_bar=False,
-        stdout_file=sys.stdout if visible else None,
-        stderr_file=sys.stderr if visible else None,
-        config=Config(KernelManager={"transport": "ipc"}),  # a socket of this user, no port
-    )
+    with tempfile.TemporaryDirectory(prefix="mononet-") as folder:
+        # A socket of this user instead of a port; a folder for each kernel keeps those of
+        # notebooks that are executed at the same time apart.
+        sockets = {"transport": "ipc", "ip": str(Path(folder) / "kernel")}
+        papermill.execute_notebook(
+            ROOT / "notebooks" / f"{notebook}.ipynb",
+            output,
+            parameters=values,
+            kernel_name="python3",
+            cwd=ROOT,
+            progress_bar=False,
+            stdout_file=sys.stdout if visible else None,
+            stderr_file=sys.stderr if visible else None,
+            config=Config(KernelManager=sockets),
+        )
     return output
 
 

@@ -136,7 +136,7 @@ def _source(chapter: Chapter, *files: str) -> Html:
         printing.source(found, *files).replace("Made from", f"{TITLES[dataset]}:")
         for dataset, found in chapter.recorded.items()
     )
-    return Html(f"<details><summary>Files behind it</summary>{lines}</details>")
+    return Html(f'<details class="mn-source"><summary>Files behind it</summary>{lines}</details>')
 
 
 def means(chapter: Chapter) -> Html:
@@ -144,14 +144,18 @@ def means(chapter: Chapter) -> Html:
 
     def cell(dataset: str, row: Mapping) -> str:
         marked = " *" if isinstance(row["level"], str) else ""
-        return tables.mean_std(data.SPECS[dataset].metric)(row) + marked
+        return tables.mean_std(data.SPECS[dataset].metric, seeds[dataset])(row) + marked
 
-    titles = ", ".join(f"{TITLES[d]} {printing.metric_title(d)}" for d in chapter.recorded)
+    seeds = chapter.estimators["n"].groupby(level="dataset").max()
+    titles = ", ".join(
+        f"{TITLES[d]} {printing.metric_title(d)} n = {seeds[d]:.0f}" for d in chapter.recorded
+    )
     return _table(
         chapter.estimators,
         cell,
         "Test mean ± standard deviation over n final seeds",
-        f"Metrics: {titles}. In the order of the catalogue, which is no ranking. A dash: not "
+        f"{titles}; another n stands in the cell, and a model that seeds do not move has 1. In the "
+        "order of the catalogue, which is no ranking. A dash: not "
         "recorded yet, or not among the dataset's models. *Validation-level.",
         _source(chapter, "runs.csv"),
         chapter.estimators[["n", "mean", "std", "median", "iqm", "row_se"]],
@@ -211,15 +215,14 @@ def costs(chapter: Chapter) -> Html:
     """Parameters, seconds of a final training and of 1,000 predictions."""
 
     def cell(dataset: str, row: Mapping) -> str:
-        seconds = significant(row["refit_seconds"])
-        predict = significant(1000 * row["predict_seconds"])
-        return f"{row['parameters']:,.0f} · {seconds} s · {predict} ms"
+        seconds = [row["refit_seconds"], 1000 * row["predict_seconds"]]
+        return " · ".join([f"{row['parameters']:,.0f}", *map(significant, seconds)])
 
     names = ["parameters", "search_seconds", "refit_seconds", "predict_seconds", "all_seconds"]
     return _table(
         chapter.estimators,
         cell,
-        "Size and speed: parameters or tree nodes · one final training · 1,000 predictions",
+        "Parameters or tree nodes · s for a final training · ms for 1,000 predictions",
         "Measured on the machine that recorded the study. Networks train many at a time, and the "
         "time of one final training is its share.",
         _source(chapter, "cost.csv"),
@@ -242,9 +245,8 @@ def search_frame(chapter: Chapter) -> pd.DataFrame:
             row = frames.estimators([study]).iloc[0]
             names = ["mean", "std", "n", "median", "cv_score", "fresh", "row_se"]
             seed = study.parameters["search_seed"]
-            rows.append(
-                {"dataset": dataset, "model": model, "search_seed": seed} | dict(row[names])
-            )
+            key = {"dataset": dataset, "model": model, "search_seed": seed}
+            rows.append(key | {"trials": len(study.trials())} | dict(row[names]))
     return pd.DataFrame(rows)
 
 
@@ -274,9 +276,9 @@ def search_noise(chapter: Chapter) -> Html:
         Column("fresh folds", value("fresh")),
     ]
     note = (
-        "Every line is one whole search with 50 trials or as many as its parameters say, and the "
-        "final trainings of what it selected. The lines of one model differ in the seed of the "
-        "sampler of trials alone."
+        f"Every line is one whole search of {frame['trials'].max():,} trials and the final "
+        "trainings of what it selected. The lines of one model differ in the seed of the sampler "
+        "of trials alone."
     )
     title = f"Searches with other sampler seeds, {printing.metric_title(frame['dataset'].iloc[0])}"
     return render(printed, columns, title, note, corner="search", numbers=frame) + Html(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -218,7 +219,8 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
 
     `gap` with `low` and `high`, test rows or blocks drawn again, is positive where the challenger
     is better, in the unit of the metric; `detectable` is the smallest true difference that so many
-    rows or `blocks` show at 80 % power; `rmse` the root of the baseline's mean row loss.
+    rows or `blocks` show at 80 % power; `rmse` the root of the baseline's mean row loss. For an
+    accuracy the rows that only one side has right, and the exact McNemar `p`.
     """
     metric = data.SPECS[challenger.dataset].metric
     both = [study.record.read_npz("predictions.npz") for study in (baseline, challenger)]
@@ -234,7 +236,8 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
     spread = statistics.paired_t(differences, np.zeros(len(differences))).std
     detectable = statistics.detectable_difference(spread, len(differences))
     error = float(np.sqrt(a.mean()))
-    return {
+    disagree = asdict(statistics.mcnemar_exact(a, c)) if metric == "accuracy" else {}
+    return disagree | {
         "gap": inner.mean,
         "low": inner.low,
         "high": inner.high,
@@ -286,11 +289,10 @@ def constraints(dataset: data.Dataset) -> pd.DataFrame:
     `rank` is Spearman's correlation with the target; `declared` and `opposite` the share of the
     target's variance that the best monotone curve in this feature alone explains, in the declared
     direction and in the other; `held` the least-squares slope with the other columns held fixed, in
-    the target's unit a training sd of the feature.
+    the target's unit a training sd of the feature, NaN where the others determine the feature.
     """
     X, y = dataset.X_train, dataset.y_train
-    design = np.column_stack([np.ones(len(y)), X])
-    slopes = np.linalg.lstsq(design, y, rcond=None)[0][1:] * X.std(axis=0, ddof=1)
+    slopes = _slopes(X, y)
     rows = {}
     for j in np.flatnonzero(dataset.indicator):
         sign = int(dataset.indicator[j])
@@ -309,3 +311,15 @@ def constraints(dataset: data.Dataset) -> pd.DataFrame:
             "held": float(slopes[j]),
         }
     return pd.DataFrame(rows).T
+
+
+def _slopes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Least-squares slopes of y, one training sd of a column, (columns,); NaN where a column is a
+    linear combination of others, so that no slope with the others held fixed exists."""
+    sd = X.std(axis=0, ddof=1)
+    Z = (X - X.mean(axis=0)) / np.where(sd > 0, sd, 1.0)
+    values, vectors = np.linalg.eigh(Z.T @ Z / len(Z))
+    free = values > 1e-9 * values.max()
+    slopes = vectors[:, free] @ (vectors[:, free].T @ (Z.T @ (y - y.mean())) / values[free])
+    tied = np.abs(vectors[:, ~free]).max(axis=1, initial=0.0) > 1e-6
+    return np.where(tied, np.nan, slopes / len(Z))

@@ -75,9 +75,12 @@ def _row(group: str, model: str, rate: str, hits: np.ndarray) -> dict:
 def table(studies: Sequence[Study], rate: str) -> Html:
     """One rate of every model by group, with intervals and the number of rows behind them."""
     long = frame(studies)
-    shown = long[long["rate"].isin([rate, "positive"])]
-    sizes = dict(zip(*(long[long["rate"] == rate][name] for name in ("group", "n")), strict=True))
-    cells = {(row["group"], row["model"]): row for row in shown.to_dict("records")}
+    saved = long[long["rate"].isin([rate, "positive"])]
+    one = long[long["rate"] == rate]
+    sizes = dict(zip(one["group"], one["n"], strict=True))
+    few = [f"{group} ({n})" for group, n in sizes.items() if n < frames.FEWEST_ROWS]
+    sizes = {group: n for group, n in sizes.items() if n >= frames.FEWEST_ROWS}
+    cells = {(row["group"], row["model"]): row for row in saved.to_dict("records")}
     models = [study.model for study in studies]
     names = [*models, "rows"] if rate == "error" else models
     printed = pd.DataFrame({g: [_cell(cells[g, m]) for m in names] for g in sizes}, index=names)
@@ -94,19 +97,18 @@ def table(studies: Sequence[Study], rate: str) -> Html:
     note = (
         f"{RATES[rate].capitalize()}: {among[rate]}. One network a model (first final seed), "
         "threshold 0.5, with a 95 % interval over the rows (Wilson); it says nothing about "
-        f"training again. Below {frames.FEWEST_ROWS} rows nothing is shown."
+        "training again."
     )
+    if few:
+        note += f" Not shown, below {frames.FEWEST_ROWS} such rows: {', '.join(few)}."
     title = f"{RATES[rate].capitalize()} by group (%)"
     files = printing.source(studies, "predictions.npz")
-    options = {"source": files, "corner": "model", "numbers": shown}
+    options = {"source": files, "corner": "model", "numbers": saved}
     return render(printed, columns, title, note, **options)
 
 
 def _cell(row: Mapping) -> str:
-    if not math.isfinite(row["value"]):
-        return "not shown"
-    digits = min(1, printing.decimals(100 * (row["high"] - row["low"]) / 4))
-    value, low, high = (number(100 * row[name], digits) for name in ("value", "low", "high"))
+    value, low, high = (number(100 * row[name], 0) for name in ("value", "low", "high"))
     return f"{value} [{low}, {high}]"
 
 

@@ -207,7 +207,8 @@ class Page:
         if name == "secondary":
             return tables.secondary(self.dataset, self.secondary)
         if name == "constraints":
-            return tables.constraints(self.rows) if self.rows is not None else self.source()
+            lacking = Html('<p class="mn-note">This needs rows that are not on this machine.</p>')
+            return tables.constraints(self.rows) if self.rows is not None else lacking
         if not self.recorded:
             return self.nothing()
         if name == "estimators":

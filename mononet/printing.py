@@ -34,6 +34,9 @@ class Html(str):
     def _repr_html_(self) -> str:
         return str(self)
 
+    def __add__(self, other: str) -> Html:
+        return Html(str(self) + str(other))
+
     def __repr__(self) -> str:
         return f"<{len(self)} characters of HTML>"
 

@@ -37,6 +37,11 @@ def bullets(items: Sequence[str]) -> Html:
     return Html("<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>")
 
 
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def _count(n: int, one: str, many: str = "") -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
@@ -193,11 +198,12 @@ def needed(studies: Sequence[Study], rule: Mapping) -> Html:
     for row in frame[frame["rows"] == "all test rows"].dropna(subset="gap").to_dict("records"):
         times = (row["detectable"] / row["matters"]) ** 2
         if times > 1:
-            kind = "test rows" if row["blocks"] == row["n"] else "blocks of test rows"
+            kind = "test rows" if row["blocks"] == row["n"] else rule["blocks"]
+            wanted = float(f"{times * row['blocks']:.1e}")
             sentences.append(
                 f"To see what would matter between {row['challenger']} and {row['baseline']}, "
-                f"about {significant(times * row['blocks'])} {kind} would be needed instead of "
-                f"{row['blocks']:,.0f}, if the pair differed on them as it does on these."
+                f"about {wanted:,.0f} {kind} would be needed instead of {row['blocks']:,.0f}, if "
+                "the pair differed on them as it does on these."
             )
     return paragraph(*sentences) if sentences else Html("")
 
@@ -250,12 +256,13 @@ def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
     test = (
         f"On the {row['n']:,} test rows one trained pair differs by "
         f"{number(abs(factor * row['gap']), digits)}{unit} in favor of "
-        f"{ours if row['gap'] > 0 else theirs}; the 95 % interval of the gap over rows, positive "
-        f"for {ours}, goes from {low} to {high}"
+        f"{ours if row['gap'] > 0 else theirs}; the 95 % interval of the gap over "
+        f"{rule['blocks']}, positive for {ours}, goes from {low} to {high}"
     )
+    exact = _mcnemar(row)
     if row["low"] <= 0 <= row["high"]:
         return led(
-            f"{ours} against {theirs}.", fresh, f"{test} and holds zero.",
+            f"{ours} against {theirs}.", fresh, f"{test} and holds zero.", exact,
             "The test part shows no difference between the two, and it does not show that there is "
             "none.",
         )  # fmt: skip
@@ -268,7 +275,18 @@ def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
         else f"For this trained pair and rows like these {better} is better; the fresh folds do "
         "not say the same as clearly, so no more is claimed."
     )
-    return led(f"{ours} against {theirs}.", fresh, f"{test} and leaves zero out.", last)
+    return led(f"{ours} against {theirs}.", fresh, f"{test} and leaves zero out.", exact, last)
+
+
+def _mcnemar(row: Mapping) -> str:
+    """The exact test of two classifiers on the rows where they disagree; empty for a regression."""
+    if not math.isfinite(row.get("p", math.nan)):
+        return ""
+    p = f"p = {row['p']:.2f}" if row["p"] >= 0.005 else "p below 0.005"
+    return (
+        f"Only {row['challenger']} has {row['challenger_only']:,.0f} of the rows right, only "
+        f"{row['baseline']} {row['baseline_only']:,.0f} (exact McNemar test, {p})."
+    )
 
 
 def unrecorded(rule: Mapping) -> Html:
@@ -291,6 +309,7 @@ def agreement(dataset: data.Dataset) -> Html:
     frame = frames.constraints(dataset)
     alone = frame.index[frame["sign"] * frame["rank"] > 0]
     against = frame.index[frame["sign"] * frame["held"] < 0]
+    tied = frame.index[frame["held"].isna()]
     text = (
         f"Taken one at a time, {len(alone)} of the {len(frame)} constrained features rise and fall "
         "with the target as the constraint says."
@@ -300,14 +319,21 @@ def agreement(dataset: data.Dataset) -> Html:
         text += (
             " A constraint says something else, though: what happens when this feature changes and "
             "nothing else does. There a least-squares plane disagrees about "
-            f"{' and '.join(against)}: {have} the other sign. {_together(dataset)}The constraint "
+            f"{_listed(against)}: {have} the other sign. {_together(dataset)}The constraint "
             "answers that question from what is known about the subject, not from these rows."
         )
-    else:
+    elif frame["held"].notna().any():
         text += (
             " A constraint says something else, though: what happens when this feature changes and "
             "nothing else does. A least-squares plane, which holds the other columns fixed, has "
             "the declared sign for all of them too."
+            if len(tied) == 0
+            else "the declared sign for all the others."
+        )
+    if len(tied):
+        text += (
+            f" For {_listed(tied)} it cannot say anything: other columns determine "
+            f"{'it' if len(tied) == 1 else 'them'} exactly."
         )
     return paragraph(text)
 
@@ -352,32 +378,32 @@ def comments(studies: Sequence[Study]) -> Html:
 def price(studies: Sequence[Study]) -> Html:
     """What the constraint costs or buys: each constrained model against its free twin."""
     recorded = {study.model: study for study in studies}
+    twins = {"hgb": ("hgb-monotone",), "mlp": FLAVORS}
+    pairs = {
+        f"{name} against {free}": frames.paired(recorded[free], recorded[name])
+        for free, names in twins.items()
+        for name in names
+        if free in recorded and name in recorded
+    }
+    pairs = {name: pair for name, pair in pairs.items() if pair}
+    if not pairs:
+        return Html("")
+    dataset = studies[0].dataset
+    factor, better = printing.scale(data.SPECS[dataset].metric), {"constrained": 0, "free": 0}
     items = []
-    for free, names in (("hgb", ["hgb-monotone"]), ("mlp", FLAVORS)):
-        for name in names:
-            if free in recorded and name in recorded:
-                items += [_twin(recorded[free], recorded[name])]
-    return bullets([item for item in items if item]) if any(items) else Html("")
-
-
-def _twin(free: Study, constrained: Study) -> str:
-    pair = frames.paired(free, constrained)
-    if not pair:
-        return ""
-    factor, unit = printing.scale(data.SPECS[free.dataset].metric), unit_of(free.dataset)
-    digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
-    gap, low, high = (number(factor * pair[name], digits) for name in ("gap", "low", "high"))
-    verdict = (
-        f"this trained {constrained.model} is the better one"
-        if pair["low"] > 0
-        else f"this trained {free.model} is the better one"
-        if pair["high"] < 0
-        else "no price and no gain is shown"
-    )
-    return (
-        f"{constrained.model} against {free.model}: {gap}{unit} [{low}, {high}], positive where "
-        f"the constrained one is better: {verdict}."
-    )
+    for name, pair in pairs.items():
+        digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
+        gap, low, high = (number(factor * pair[n], digits) for n in ("gap", "low", "high"))
+        better["constrained"] += pair["low"] > 0
+        better["free"] += pair["high"] < 0
+        items.append(f"{name}: {gap} [{low}, {high}]")
+    neither = len(pairs) - sum(better.values())
+    return paragraph(
+        f"Of {_count(len(pairs), 'trained pair')}, the interval of the gap speaks for the "
+        f"constrained model in {better['constrained'] or 'none'}, for the free one in "
+        f"{better['free'] or 'none'}, and holds zero in {neither or 'none'}. In{unit_of(dataset)}, "
+        "positive where the constrained one is better, with 95 % intervals:"
+    ) + bullets(items)
 
 
 def indicator(found: Sequence[Secondary]) -> Html:
@@ -440,11 +466,12 @@ def first_version(found: Sequence[Secondary]) -> Html:
 def decision(rule: Mapping) -> Html:
     """Who decides what, and the smallest difference that matters; from the rule's file."""
     smallest = rule["smallest_difference"]
-    value = smallest["value"] * printing.scale(smallest["scale"])
-    return Html(
-        paragraph(rule["decision"])
-        + paragraph(
-            f"The smallest difference that matters: {np.format_float_positional(value, trim='-')} "
-            f"{smallest['unit']} ({smallest['scale'].upper()}). {smallest['why']}"
-        )
+    value = np.format_float_positional(smallest["value"], trim="-")
+    size = f"{value} {smallest['unit']} ({smallest['scale'].upper()})"
+    if smallest["scale"] == "accuracy":
+        points = np.format_float_positional(round(100 * smallest["value"], 9), trim="-")
+        noun = "point" if points == "1" else "points"
+        size = f"{points} percentage {noun} of accuracy ({value} as a {smallest['unit']})"
+    return paragraph(rule["decision"]) + paragraph(
+        f"The smallest difference that matters: {size}. {smallest['why']}"
     )

@@ -48,9 +48,11 @@ class Study:
     def of(cls, dataset: str, model: str, parameters: Mapping) -> Study:
         """The study that these parameters mean for the published data (or, where no fingerprint
         is published, for the rows found on this machine)."""
-        fingerprint = data.SPECS[dataset].fingerprint
-        if fingerprint is None and data.routes(dataset, parameters["data_dir"]).local:
-            fingerprint = data.load(dataset, parameters["data_dir"]).fingerprint
+        fingerprint, folder = data.SPECS[dataset].fingerprint, parameters["data_dir"]
+        route = None if fingerprint else data.routes(dataset, folder)
+        if route is not None and route.local:
+            files = tuple((path, path.stat().st_mtime_ns) for path in route.files.values())
+            fingerprint = _fingerprint(dataset, folder, files)
         return cls(dataset, model, parameters, fingerprint or "unknown")
 
     # --- what it is -------------------------------------------------------------------------
@@ -166,6 +168,12 @@ class Study:
         if mine["configuration"].nunique() > 1:
             return "the test part was opened for more than one configuration"
         return None
+
+
+@functools.lru_cache
+def _fingerprint(dataset: str, data_dir: str | None, files: tuple) -> str:
+    """Fingerprint of the rows in `files`, (path, time of change) each; read once for all models."""
+    return data.load(dataset, data_dir).fingerprint
 
 
 def slice_mask(part: Mapping, features, X_train: np.ndarray, X: np.ndarray) -> np.ndarray:

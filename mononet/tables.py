@@ -190,7 +190,9 @@ def slices(studies: Sequence[Study]) -> Html:
         {s: [_interval(cells[s, m.model], "value", factor) for m in studies] for s in sizes},
         index=[study.model for study in studies],
     )
-    columns = [Column(f"{s}, n\u00a0=\u00a0{n}", lambda row, s=s: row[s]) for s, n in sizes.items()]
+    columns = [
+        Column(f"{s}, n\u00a0=\u00a0{n:,}", lambda row, s=s: row[s]) for s, n in sizes.items()
+    ]
     title = f"The slices of the decision rule, {printing.metric_title(studies[0].dataset)}"
     note = (
         "One network a model (first final seed), with a 95 % interval over test rows; it says "
@@ -208,7 +210,7 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     sizes = dict(zip(long["rows"], long["n"], strict=True))
     cells = {(row["rows"], row["baseline"]): row for row in long.to_dict("records")}
     frame, columns = (
-        pd.DataFrame(index=[f"{rows}, n\u00a0=\u00a0{n}" for rows, n in sizes.items()]),
+        pd.DataFrame(index=[f"{rows}, n\u00a0=\u00a0{n:,}" for rows, n in sizes.items()]),
         [],
     )
     for name in dict.fromkeys(long["baseline"]):
@@ -226,14 +228,19 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     title = f"{challenger} against the baselines of the rule, {printing.metric_title(dataset)}"
     note = (
         f"The gap is of one trained pair on the same rows, positive where {challenger} is better; "
-        "its interval draws the rows again and says nothing about training again. Detectable: the "
-        "smallest true difference that so many paired rows show four times in five. Matters: the "
-        "smallest difference that the rule cares about, on the scale of this metric. Where the "
-        "first exceeds the second, an interval around zero shows nothing either way."
+        f"its interval draws the {rule['blocks']} again and says nothing about training again. "
+        f"Detectable: the smallest true difference that so many paired {rule['blocks']} show four "
+        "times in five. Matters: the smallest difference that the rule cares about, on the scale "
+        "of this metric. Where the first exceeds the second, an interval around zero shows nothing "
+        "either way."
     )
     pair = [s for s in studies if s.model in {challenger, *long["baseline"]}]
     files = printing.source(pair, "predictions.npz")
     return render(frame, columns, title, note, source=files, corner="test rows", numbers=long)
+
+
+def _seeds(n: float) -> str:
+    return "the" if pd.isna(n) else f"{n:.0f}"
 
 
 def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
@@ -254,9 +261,9 @@ def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
     def gap(row: Mapping) -> str:
         return _interval(row, "gap", factor) if row["recorded"] else NONE
 
-    mean, fresh = mean_std(metric), _metric("fresh", metric)
+    seeds = frame["headline_n"].max()
+    mean, fresh = mean_std(metric, seeds), _metric("fresh", metric)
     columns = [
-        Column("what differs", lambda row: row["changed"], ""),
         Column("headline study", lambda row: mean(headline(row)), group="test"),
         Column("this study", here, group="test"),
         Column("gap of a pair [95 %]", gap, group="test"),
@@ -264,14 +271,14 @@ def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
         Column("this study", fresh, group="fresh folds"),
     ]
     note = (
-        "Test: mean ± standard deviation over n final seeds. The gap is of one trained pair on the "
-        "same test rows, positive where this study is better than the headline one; its interval "
-        "draws the rows again."
+        f"Test: mean ± standard deviation over {_seeds(seeds)} final seeds; another number stands "
+        "in the cell. The gap is of one trained pair on the same test rows, positive where this "
+        "study is better than the headline one; its interval draws the rows again."
     )
     for level in frame["level"].dropna().unique():
         note += f" *Validation-level: {level}."
-    for name, why in dict.fromkeys((each.name, each.why) for each in found):
-        note += f" {name.capitalize()}: {why}"
+    for name, changed, why in dict.fromkeys((e.name, e.changed, e.why) for e in found):
+        note += f" {name.capitalize()} ({changed.replace('_', ' ')}): {why}"
     complete = [study for each in found for study in (each.study,) if study.complete]
     files = printing.source(complete, "runs.csv", "predictions.npz")
     if not frame["recorded"].all():
@@ -331,12 +338,16 @@ def constraints(dataset: data.Dataset) -> Html:
     """The constrained features, and whether the training rows agree."""
     frame = frames.constraints(dataset)
     unit = {"auto_mpg": ", mpg", "blog": ", comments ÷ 8"}.get(dataset.name, "")
+
+    def held(row: Mapping) -> str:
+        return number(row["held"], 2) if pd.notna(row["held"]) else "no such slope"
+
     columns = [
         Column("prediction must not", lambda r: "increase" if r["sign"] < 0 else "decrease", ""),
         Column("rank correlation", lambda row: number(row["rank"], 2)),
         Column("explained, this direction", lambda row: f"{100 * row['declared']:.0f} %"),
         Column("explained, the other", lambda row: f"{100 * row['opposite']:.0f} %"),
-        Column(f"slope, others held{unit}", lambda row: number(row["held"], 2)),
+        Column(f"slope, others held{unit}", held),
     ]
     note = (
         "Spearman's rank correlation with the target; share of the target's variance that the best "
@@ -344,6 +355,11 @@ def constraints(dataset: data.Dataset) -> Html:
         "other; least-squares slope for one standard deviation of the feature, all other columns "
         "held fixed."
     )
+    if frame["held"].isna().any():
+        note += (
+            " There is no such slope where other columns determine the feature exactly: it cannot "
+            "move while they stay."
+        )
     title = f"The constraints against the {len(dataset.y_train):,} training rows"
     return render(frame, columns, title, note, corner="feature")
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from conftest import quick_of, write_rows
 
-from mononet import comparison, data, frames, pages, parameters, printing, recording
+from mononet import comparison, data, frames, pages, parameters, printing, prose, recording
 from mononet.study import Study
 
 pytestmark = pytest.mark.xdist_group("results")
@@ -193,3 +193,38 @@ def test_a_classification_counts_its_mistakes(made_up):
     said = text(page.words("mistakes"))
     assert f"{positive.sum()} positive" in said and f"miss {missed} of" in said
     assert "percentage points: accuracy moves in steps" in text(page.words("base_rate"))
+
+
+def test_accuracy_is_compared_by_the_exact_test_too(two):
+    split, _, boosted, mlp = two.recorded["compas"]
+    pair = frames.paired(boosted, split)
+    right = []
+    for study in (boosted, split):
+        with np.load(study.folder / "predictions.npz") as arrays:
+            right.append((arrays["predictions"][0] > 0.5) == (arrays["target"] > 0.5))
+    assert pair["baseline_only"] == (right[0] & ~right[1]).sum()
+    assert pair["gap"] == pytest.approx(right[1].mean() - right[0].mean())
+    said = prose.conclusion([split, boosted, mlp], parameters.read_rule("compas"))
+    assert "exact McNemar test, p" in said
+    auto = two.recorded["auto_mpg"]
+    assert "p" not in frames.paired(*auto)
+
+
+def test_the_price_of_a_constraint_is_counted(two, monkeypatch):
+    studies = two.recorded["compas"]
+    monkeypatch.setattr(frames, "paired", lambda *_: {"gap": -0.1, "low": -0.2, "high": -0.05})
+    said = text(prose.price(studies))
+    assert "Of 2 trained pairs" in said and "for the free one in 2" in said
+    assert "split against mlp: −10.0 [−20.0, −5.0]" in said
+    assert prose.price(two.recorded["auto_mpg"]) == ""
+
+
+def test_what_would_be_needed_grows_with_the_square(two, monkeypatch):
+    row = {"rows": "all test rows", "baseline": "linear", "challenger": "split", "n": 100}
+    row |= {"gap": 0.0, "detectable": 0.04, "matters": 0.01, "blocks": 100}
+    monkeypatch.setattr(frames, "comparisons", lambda *_: pd.DataFrame([row]))
+    rule = parameters.read_rule("compas")
+    said = prose.needed(two.recorded["compas"], rule)
+    assert "about 1,600 test rows would be needed instead of 100" in said
+    row |= {"detectable": 0.005}
+    assert prose.needed(two.recorded["compas"], rule) == ""

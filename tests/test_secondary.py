@@ -80,7 +80,7 @@ def test_the_table_names_what_is_not_recorded(studies, found):
 def test_a_recorded_one_stands_beside_its_headline_study(quick, tmp_path):
     found = secondary.of("auto_mpg", quick | {"results_dir": str(tmp_path)})
     quantile = named(found, "quantile inputs")
-    first = named(found, "first version of the protocol")
+    first = named(found, "first version")
     for study in (quantile.headline, quantile.study, first.study):
         recording.record(study)
     row = frames.secondary(found).set_index(["name", "model"]).loc[("quantile inputs", "split")]

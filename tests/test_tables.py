@@ -1,5 +1,9 @@
 """The frames behind a page's tables, and how they are printed."""
 
+import base64
+import io
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -254,3 +258,31 @@ def test_what_is_not_supported_comes_from_the_flavors_recorded(studies):
     again = [studies[0], studies[0]]
     assert "one flavor" in prose.unsupported(again)
     assert "another dataset" in prose.unsupported(studies)
+
+
+def test_a_table_saves_its_numbers_unrounded(studies):
+    shown = tables.estimators(studies, None)
+    name, content = re.search(
+        r'download="([^"]+)" href="data:text/csv;base64,([^"]+)"', shown
+    ).groups()
+    assert name == "every-estimator-of-every-model-mse-mpg.csv"
+    saved = pd.read_csv(io.BytesIO(base64.b64decode(content)), index_col=0)
+    assert saved.loc["split", "mean"] == pytest.approx(
+        frames.estimators(studies).loc["split", "mean"]
+    )
+
+
+def test_a_feature_that_others_determine_has_no_slope(auto):
+    X = np.column_stack([auto.X_train, auto.X_train[:, 1] - auto.X_train[:, 2]])
+    slopes = frames._slopes(X, auto.y_train)
+    assert np.isnan(slopes[[1, 2, 7]]).all() and np.isfinite(slopes[[0, 3, 4, 5, 6]]).all()
+    design = np.column_stack([np.ones(len(X)), auto.X_train])
+    expected = np.linalg.lstsq(design, auto.y_train, rcond=None)[0][1:]
+    expected = expected * auto.X_train.std(axis=0, ddof=1)
+    assert frames._slopes(auto.X_train, auto.y_train) == pytest.approx(expected)
+
+
+def test_the_smallest_difference_is_worded_in_its_unit(rule):
+    assert "0.25 miles per gallon (RMSE)" in prose.decision(rule)
+    heart = prose.decision(parameters.read_rule("heart"))
+    assert "3 percentage points of accuracy (0.03 as a fraction of patients)" in heart
