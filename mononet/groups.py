@@ -167,6 +167,6 @@ def _trigger(long: pd.DataFrame, rule: Mapping) -> str:
     met = "is met" if (moves.abs() > MOVES).any(axis=None) else "is not met"
     return (
         f"Between {rule['challenger']} and the baselines of the rule, the false positive rate "
-        f"moves most for {largest[0]} (n = {n:,}): {number(value, 1)} percentage points with "
-        f"{largest[1]}. The rule's trigger at {100 * MOVES:g} points {met}."
+        f"changes most for {largest[0]} (n = {n:,}): by {number(value, 1)} percentage points from "
+        f"{rule['challenger']} to {largest[1]}. The rule's trigger at {100 * MOVES:g} points {met}."
     )

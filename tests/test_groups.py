@@ -71,7 +71,7 @@ def test_few_rows_are_not_shown(pair):
 def test_words_compare_groups_of_one_kind_and_name_the_trigger(pair):
     said = groups.words(pair, RULE)
     assert "split, by race: false positive rate from 0 % (b) to 100 % (a), intervals apart" in said
-    assert "moves most for a (n = 50): −100.0 percentage points with linear" in said
+    assert "changes most for a (n = 50): by −100.0 percentage points from split to linear" in said
     assert "trigger at 5 points is met" in said
     assert "Too few rows to say anything about: few" in said
     assert "recommend" not in said

@@ -131,6 +131,16 @@ def test_results_page_shows_a_figure_with_words(page, address):
     assert page.locator("article figure figcaption").count() > 0
 
 
+def test_the_numbers_of_a_table_can_be_saved(page, address):
+    page.goto(address + "notebooks/auto_mpg.html")
+    link = page.locator("article a[download]").first
+    with page.expect_download() as waiting:
+        link.click()
+    saved = Path(waiting.value.path()).read_text().splitlines()
+    assert waiting.value.suggested_filename == link.get_attribute("download")
+    assert len(saved) > 1 and saved[0].count(",") == saved[1].count(",") > 1
+
+
 def test_every_page_is_clean_and_fits_a_phone(page, address, pages):
     troubles = []
     page.on("console", lambda m: m.type == "error" and troubles.append(f"{page.url}: {m.text}"))
