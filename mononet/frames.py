@@ -269,13 +269,13 @@ def secondary(found: Sequence[Secondary]) -> pd.DataFrame:
     rows = []
     for each in found:
         row = {"name": each.name, "changed": each.changed, "model": each.study.model}
-        row |= {"recorded": each.study.complete, "level": None}
+        row |= {"recorded": each.study.complete}
+        row["level"] = each.study.validation_level()
         for prefix, study in (("headline_", each.headline), ("", each.study)):
             values = _estimators(study) if study.complete else {}
             row |= {prefix + name: values.get(name, np.nan) for name in _OF_A_STUDY}
-        if each.study.complete:
-            row["level"] = each.study.validation_level()
-            row |= paired(each.headline, each.study) if each.headline.complete else {}
+        if each.study.complete and each.headline.complete:
+            row |= paired(each.headline, each.study)
         rows.append(row)
     return pd.DataFrame(rows, columns=SECONDARY)
 

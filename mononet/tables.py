@@ -239,6 +239,12 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     return render(frame, columns, title, note, source=files, corner="test rows", numbers=long)
 
 
+def _named(each: Secondary) -> str:
+    """A secondary study's name, and what differs where the name does not say it."""
+    changed = each.changed.replace("_", " ")
+    return each.name if changed == each.name else f"{each.name} ({changed})"
+
+
 def _seeds(n: float) -> str:
     return "the" if pd.isna(n) else f"{n:.0f}"
 
@@ -277,8 +283,9 @@ def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
     )
     for level in frame["level"].dropna().unique():
         note += f" *Validation-level: {level}."
-    for name, changed, why in dict.fromkeys((e.name, e.changed, e.why) for e in found):
-        note += f" {name.capitalize()} ({changed.replace('_', ' ')}): {why}"
+    for why in dict.fromkeys(each.why for each in found):
+        names = dict.fromkeys(_named(each) for each in found if each.why == why)
+        note += f" {', '.join(names).capitalize()}: {why}"
     complete = [study for each in found for study in (each.study,) if study.complete]
     files = printing.source(complete, "runs.csv", "predictions.npz")
     if not frame["recorded"].all():

@@ -73,6 +73,7 @@ def test_the_table_names_what_is_not_recorded(studies, found):
     assert (split["headline_n"] == 2).all() and split["mean"].isna().all()
     shown = tables.secondary("auto_mpg", found)
     assert shown.count("not recorded yet") == len(found)
+    assert "quantile inputs: split*" in shown and "Search seed 1, search seed 2: " in shown
     assert "python -m mononet study auto_mpg --secondary" in shown
     assert "nan" not in shown.split("base64")[0]
 
