@@ -22,9 +22,10 @@ from mononet import checks, data, statistics
 from mononet.models import Configuration, Fits, Model, Problem
 from mononet.parameters import read_rule, rule_sha256
 from mononet.record import Record, source_revision
-from mononet.search import MINIMIZED, Split, Trial, in_parallel, score_runs, search, to_frame
+from mononet.search import MINIMIZED, Split, Trial, score_runs, search, to_frame
 from mononet.study import Study, slice_mask
 from mononet.training import ENGINE_VERSION, Run, resolve_engine
+from mononet.workers import in_parallel
 
 EFFECT_POINTS, EFFECT_ROWS = 21, 300
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "pandas", "joblib")

@@ -7,18 +7,13 @@ any moment continues as if nothing had happened, on any number of workers.
 
 from __future__ import annotations
 
-import ctypes
-import multiprocessing
-import signal
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import joblib
 import numpy as np
 import optuna
 import pandas as pd
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 from optuna.distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -29,6 +24,7 @@ from optuna.distributions import (
 from mononet import statistics
 from mononet.models import Configuration, Model, NetworkModel, Problem, Space
 from mononet.training import Run
+from mononet.workers import in_parallel
 
 Split = tuple[np.ndarray, np.ndarray]
 MINIMIZED = {"mse": True, "rmse": True, "accuracy": False}
@@ -256,36 +252,6 @@ def _distribution(entry: dict) -> BaseDistribution:
         return CategoricalDistribution(entry["values"])
     kind = IntDistribution if entry["type"] == "int" else FloatDistribution
     return kind(entry["low"], entry["high"], log=entry["log"])
-
-
-def _die_with_parent() -> None:
-    """A worker process must not outlive a killed search; loky's would."""
-    if multiprocessing.current_process().name.startswith("Loky"):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-def _task(function: Callable, arguments: tuple):
-    _die_with_parent()
-    return function(*arguments)
-
-
-def in_parallel(function: Callable, tasks: Iterable[tuple], workers: int) -> Iterator:
-    """function(*task) for each task, in order, on so many worker processes of one thread each.
-
-    A worker that dies (out of memory, say) makes the unanswered tasks run again, once.
-    """
-    tasks, answered = list(tasks), 0
-    for last_try in (False, True):
-        pool = joblib.Parallel(n_jobs=workers, return_as="generator")
-        results = pool(joblib.delayed(_task)(function, task) for task in tasks[answered:])
-        try:
-            for result in results:
-                answered += 1
-                yield result
-            return
-        except TerminatedWorkerError:
-            if last_try:
-                raise
 
 
 def search(

@@ -1,9 +1,6 @@
 """The objective, the choice of a stage, rounds that continue, workers that die."""
 
-import os
-import signal
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -177,25 +174,3 @@ def test_an_infinite_objective_is_told_to_the_sampler_like_any_other(problem):
     spoiled = [replace(told[0], objective=np.inf), *told[1:]]
     space = models.CATALOGUE["split"].space(80, 1)
     assert len(search.suggest(space, spoiled, 3, BUDGET, True)) == 3
-
-
-def die_once(flag):
-    """A task that kills its worker the first time and answers the second."""
-    if not Path(flag).exists():
-        Path(flag).touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return "answered"
-
-
-def always_die():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_worker_that_dies_has_its_tasks_run_again_once(tmp_path):
-    found = list(search.in_parallel(die_once, [(str(tmp_path / "flag"),)] * 4, workers=2))
-    assert found == ["answered"] * 4
-
-
-def test_a_worker_that_dies_twice_ends_the_search():
-    with pytest.raises(search.TerminatedWorkerError):
-        list(search.in_parallel(always_die, [(), ()], workers=2))

@@ -228,20 +228,30 @@ def command(results, workers):
     return [sys.executable, "-m", "mononet", "study", "auto_mpg", "split", *typed]
 
 
-def run(results, workers, mark, seconds=None):
-    """Run the command, killed after so many seconds; whether it came to its end."""
+def run(results, workers, mark, after=None):
+    """Run the command, killed so many seconds after it took the study's lock.
+
+    Returns whether it was killed, and the seconds from the lock to the end.
+    """
     process = subprocess.Popen(
         command(results, workers),
         env=os.environ | {"MONONET_MARK": mark},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    lock = small(results).folder / ".lock"
+    while process.poll() is None:
+        if lock.exists() and lock.read_text() == str(process.pid):
+            break
+        time.sleep(0.002)
+    start = time.monotonic()
     try:
-        return process.wait(seconds) == 0
+        assert process.wait(after) == 0
+        return False, time.monotonic() - start
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
         process.wait()
-        return False
+        return True, time.monotonic() - start
 
 
 def alive(mark):
@@ -266,17 +276,18 @@ def described(folder):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_killed_study_ends_with_the_bytes_of_an_undisturbed_one(tmp_path, workers):
     mark = uuid.uuid4().hex
-    start = time.monotonic()
-    assert run(tmp_path / "undisturbed", 1, mark)
-    whole = time.monotonic() - start
-    moments = random.Random(workers)
-    kills = 0
+    killed, whole = run(tmp_path / "undisturbed", 1, mark)
+    assert not killed
+    moments, kills = random.Random(workers), 0
     for _ in range(6):
-        kills += not run(tmp_path / "killed", workers, mark, moments.uniform(0.3, 0.95) * whole)
-        time.sleep(1)
-        assert not [pid for pid in alive(mark) if pid != os.getpid()]
-    assert kills >= 2
-    assert run(tmp_path / "killed", workers, mark)
+        kills += run(tmp_path / "killed", workers, mark, moments.uniform(0, whole / 4))[0]
+        for _ in range(100):  # a worker that was only starting comes to its end within seconds
+            if not alive(mark):
+                break
+            time.sleep(0.1)
+        assert not alive(mark)
+    assert kills >= 3
+    run(tmp_path / "killed", workers, mark)
     name = small(tmp_path).folder.name
     first, second = (tmp_path / run / "auto_mpg" / name for run in ("undisturbed", "killed"))
     for artifact in SAME:
