@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import hashlib
+import logging
 import os
 import sys
 import tempfile
@@ -59,6 +60,8 @@ def run(arguments) -> None:
     """Execute one notebook with other parameters, training what they need."""
     values = parameters.resolve(arguments.notebook, arguments.file, arguments.parameter)
     output = Path(arguments.output or BUILD / "runs" / f"{arguments.notebook}.ipynb")
+    if output.is_dir():
+        raise ParameterError(f"{output} is a folder; -o names the executed copy, a file")
     execute(arguments.notebook, values, output.absolute(), train=True, visible=True)
     print(f"executed notebook: {output}")
 
@@ -116,6 +119,7 @@ def study(arguments) -> None:
     """Record studies of one dataset, or of all whose rows are here: every model, or those named."""
     named = parameters.check("models", arguments.model) if arguments.model else None
     for dataset in data.SPECS if arguments.dataset == "all" else [arguments.dataset]:
+        data.routes(dataset)  # not every notebook is a dataset
         values = parameters.resolve(dataset, arguments.file, arguments.parameter)
         if arguments.dataset == "all" and not data.routes(dataset, values["data_dir"]).local:
             print(
@@ -138,6 +142,7 @@ def verify(arguments) -> None:
     """Retrain a few recorded seeds and say whether they come out as recorded."""
     failed = 0
     for dataset in [arguments.dataset] if arguments.dataset else list(data.SPECS):
+        data.routes(dataset)
         values = parameters.resolve(dataset, arguments.file, arguments.parameter)
         if not arguments.dataset and not data.routes(dataset, values["data_dir"]).local:
             print(f"{dataset}: its rows are not on this machine")
@@ -163,6 +168,13 @@ def show_data(arguments) -> None:
             print(path)
         return
     print(data.describe().to_string(index=False))
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 up, as typed."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -198,7 +210,7 @@ def parser() -> argparse.ArgumentParser:
     added = with_parameters(command("verify", verify))
     added.add_argument("dataset", nargs="?", help="all datasets whose rows are here if left out")
     added.add_argument("model", nargs="*")
-    added.add_argument("--seeds", type=int, default=2, help="recorded seeds to retrain (2)")
+    added.add_argument("--seeds", type=positive, default=2, help="recorded seeds to retrain (2)")
     added = command("data", show_data)
     added.add_argument("action", nargs="?", choices=["fetch"])
     added.add_argument("name", nargs="?", default="all", help="a dataset, or all")
@@ -219,7 +231,14 @@ def main(argv: list[str] | None = None) -> int:
             raise
         print(f"error: the notebook stopped: {error.ename}: {error.evalue}", file=sys.stderr)
         return 1
+    except OSError as error:
+        if arguments.debug:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
+        # The notebook's own interruption would be told a second time, with its whole traceback.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
         print("interrupted; the same command continues where it stopped", file=sys.stderr)
         return 130
     return 0

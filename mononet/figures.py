@@ -146,10 +146,10 @@ def selection(studies: Sequence[Study]) -> Html:
     )
     caption = (
         "Validation against test. Filled: the score with which the configuration was selected, the "
-        "best of its search's trials. Hollow: the same configuration on fresh folds of the same "
-        "training rows. The way from filled to hollow is luck with the folds that selected; the "
-        "way from hollow to the dashed diagonal is what the test part has of its own. The vertical "
-        "bars are one standard deviation over seeds."
+        "mean of the trial with the best objective. Hollow: the same configuration on fresh folds "
+        "of the same training rows. The way from filled to hollow is luck with the folds that "
+        "selected; the way from hollow to the dashed diagonal is what the test part has of its "
+        "own. The vertical bars are one standard deviation over seeds."
     )
     alt = f"Validation against test {title}. {told}."
     return show(figure, alt, caption, printing.source(studies, "trials.csv", "runs.csv"))

@@ -237,7 +237,36 @@ def conclusion(studies: Sequence[Study], rule: Mapping) -> Html:
     dataset = studies[0].dataset
     factor = printing.scale(data.SPECS[dataset].metric)
     every = frame[frame["rows"] == "all test rows"].dropna(subset="gap")
-    return Html("".join(_against(row, factor, dataset, rule) for row in every.to_dict("records")))
+    rows = every.to_dict("records")
+    return Html("".join(_against(row, factor, dataset, rule) for row in rows) + verdict(rows, rule))
+
+
+def verdict(rows: Sequence[Mapping], rule: Mapping) -> Html:
+    """What the rule's two bars say of the challenger: the fresh folds and the test interval."""
+    missed = [
+        row["baseline"]
+        for row in rows
+        if not (
+            row["fresh_gap"] > rule["gap_over_sd"] * _or_zero(row["seed_sd"]) and row["low"] > 0
+        )
+    ]
+    ours = rule["challenger"]
+    asked = (
+        f"To recommend {ours}, the rule asks that its gap on fresh folds exceed "
+        f"{rule['gap_over_sd']:g} seed standard deviations and that the test interval leave zero "
+        "out, both in its favor and against every baseline."
+    )
+    found = (
+        f"That is not the case against {' and '.join(missed)}: {ours} is not recommended on this "
+        "evidence, and the cheapest of the models compared is the one to take."
+        if missed
+        else "Both hold against each of them; the slices and the checks have the last word."
+    )
+    return led("By the rule.", asked, found)
+
+
+def _or_zero(sd: float) -> float:
+    return sd if math.isfinite(sd) else 0.0
 
 
 def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:

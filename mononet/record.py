@@ -91,6 +91,11 @@ class Record:
         """Whether `name` is a recorded file."""
         return name in self._checksums()
 
+    def check(self):
+        """Hold every recorded file to its checksum; RecordError names the first that differs."""
+        for name in self.names():
+            self._read(name)
+
     def read_text(self, name) -> str:
         """A recorded text file."""
         return self._read(name).decode()

@@ -74,13 +74,16 @@ def record_visibly(study: Study) -> Study:
     name = f"{study.dataset} {study.model}"
     with tqdm(total=total, initial=done or 0, unit="trial", desc=name) as bar:
 
+        def best() -> str:
+            return f"best objective {better(objectives):.4g}"
+
         def on_trial(trial: Trial) -> None:
             objectives.append(trial.objective)
-            bar.set_postfix_str(f"best objective {better(objectives):.4g}", refresh=False)
+            bar.set_postfix_str(best(), refresh=False)
             bar.update()
 
         def on_step(step: str) -> None:
-            bar.set_postfix_str(step)
+            bar.set_postfix_str(f"{best()}; {step}")
 
         return record(study, on_trial=on_trial, on_step=on_step)
 
@@ -432,10 +435,12 @@ def verify(study: Study, seeds: int = 2) -> Verification:
 
     The same bits are asked for on the same engine, versions and kind of processor; otherwise the
     mean of the retrained seeds must lie within 3 seed sd/√k of the recorded one. StudyError when
-    the study is not complete; DataError when its rows are not on this machine.
+    the study is not complete; RecordError when a recorded file is not what was recorded;
+    DataError when its rows are not on this machine.
     """
     if not study.complete:
         raise StudyError(f"{study.folder} holds no complete study; record it first")
+    study.record.check()
     dataset = load(study)
     if dataset.fingerprint != study.fingerprint:
         raise StudyError(f"the rows found here are not those of {study.folder} (fingerprint)")

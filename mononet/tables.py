@@ -110,7 +110,8 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
         "Test: mean ± standard deviation over n final seeds (ddof 1); median; interquartile mean "
         "with its interval, retraining only; standard error over test rows of one network, the "
         "first final seed. A model that seeds do not move has n = 1. Runs: how many "
-        "of the n. *The CV score is the best of the search's trials and no estimate of test error; "
+        "of the n. *The CV score is the mean of the selected trial, "
+        "the best of many by its objective, and no estimate of test error; "
         "fresh folds are validation values of the same configuration on partitions that selected "
         "nothing."
     )

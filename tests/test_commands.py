@@ -64,10 +64,23 @@ def test_a_value_out_of_range_is_refused_with_its_bounds(capsys):
         (("run", "auto_mpg", "-f", "quik"), "quick"),
         (("data", "fetch", "hart"), "heart"),
         (("verify", "auto_mgp"), "auto_mpg"),
+        (("verify", "comparison"), "compas"),
+        (("study", "comparison"), "compas"),
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(capsys, words, expected):
     assert expected in refused(capsys, *words)
+
+
+def test_an_output_that_is_a_folder_is_refused(capsys, tmp_path):
+    assert "is a folder" in refused(capsys, "run", "auto_mpg", "-o", str(tmp_path))
+
+
+@pytest.mark.parametrize("seeds", ["0", "-1", "two"])
+def test_a_number_of_seeds_below_one_is_refused(capsys, seeds):
+    with pytest.raises(SystemExit):
+        main(["verify", "auto_mpg", "--seeds", seeds])
+    assert "whole number from 1 up" in capsys.readouterr().err
 
 
 def test_data_lists_every_dataset_and_its_route(capsys, monkeypatch):

@@ -214,6 +214,14 @@ def test_a_study_that_does_not_come_out_fails(recorded, tmp_path):
     assert not found.same_bits
 
 
+def test_an_edited_table_is_named(recorded, tmp_path):
+    copy = spoiled(recorded, tmp_path, 0.0)
+    runs = copy.folder / "runs.csv"
+    runs.write_text(runs.read_text().replace("test,0,0,1000", "test,0,0,1001"))
+    with pytest.raises(RecordError, match=r"runs\.csv is not what was recorded"):
+        recording.verify(copy)
+
+
 def test_an_unfinished_study_cannot_be_verified(tmp_path):
     with pytest.raises(recording.StudyError, match="no complete study"):
         recording.verify(small(tmp_path))
