@@ -138,7 +138,7 @@ class MonoResidual(nn.Module):
 
     ``skip`` is the identity where the widths agree, else a projection with positive weights.
     The gates have shape (*runs, 1, out_features) and start at (1, 0.1), so that a block starts
-    near the identity and a deep stack neither explodes nor loses its rank.
+    near the identity.
     """
 
     def __init__(

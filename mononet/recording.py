@@ -75,7 +75,8 @@ def record_visibly(study: Study) -> Study:
     with tqdm(total=total, initial=done or 0, unit="trial", desc=name) as bar:
 
         def best() -> str:
-            return f"best objective {better(objectives):.4g}"
+            # A search taken over from another study told no trial here.
+            return f"best objective {better(objectives):.4g}" if objectives else "search taken over"
 
         def on_trial(trial: Trial) -> None:
             objectives.append(trial.objective)

@@ -161,6 +161,11 @@ def test_more_final_seeds_take_the_search_over(recorded):
     pd.testing.assert_frame_equal(more.runs("test")[:3], recorded.runs("test"))
 
 
+def test_a_search_taken_over_is_shown_as_such(recorded, capfd):
+    recording.record_visibly(small(recorded.parameters["results_dir"], final_seeds="5"))
+    assert "search taken over" in capfd.readouterr().err
+
+
 def test_a_study_that_another_process_writes_is_left_alone(tmp_path):
     study = small(tmp_path)
     with Record.locked(study.folder), pytest.raises(RecordError, match="another process"):
