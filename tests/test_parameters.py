@@ -55,8 +55,7 @@ def test_dataset_notebooks_hold_the_full_protocol(dataset):
         "optimizer": "adamw",
     }
     assert {name: values[name] for name in expected} == expected
-    without = {"hgb", "mlp"} if dataset == "auto_mpg" else set()
-    assert values["models"] == [model for model in MODELS if model not in without]
+    assert values["models"] == list(MODELS)
 
 
 def test_quick_and_first_version():
