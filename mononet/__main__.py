@@ -15,7 +15,7 @@ import papermill
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from mononet import data, pages, parameters, recording, secondary, site, tables
+from mononet import data, parameters, recording, secondary, site, tables
 from mononet.parameters import ParameterError
 from mononet.record import RecordError
 from mononet.recording import StudyError
@@ -37,7 +37,7 @@ SPEAKING = (
 def execute(notebook: str, values: dict, output: Path, *, train: bool, visible: bool) -> Path:
     """Execute one notebook with these parameters; trains what is missing only where asked to."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    os.environ[pages.TRAIN] = "1" if train else "0"
+    os.environ[recording.TRAIN] = "1" if train else "0"
     with tempfile.TemporaryDirectory(prefix="mononet-") as folder:
         # A socket of this user instead of a port; a folder for each kernel keeps those of
         # notebooks that are executed at the same time apart.

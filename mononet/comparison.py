@@ -28,11 +28,7 @@ def open_chapter(given: Mapping, overlays: Sequence[str] = ()) -> Chapter:
 
     The studies are those of the full protocol of each dataset, or of `overlays` over it.
     """
-    names = parameters.resolve("comparison")
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise parameters.ParameterError(f"comparison: no value for {', '.join(missing)}")
-    values = parameters.resolve("comparison", pairs=[(name, given[name]) for name in names])
+    values = parameters.given("comparison", given)
     pairs = [("results_dir", values["results_dir"])]
     by_dataset = {d: parameters.resolve(d, overlays, pairs) for d in data.SPECS}
     studies = tuple(

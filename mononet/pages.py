@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import functools
 import html
-import os
 import platform
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -28,11 +26,11 @@ from mononet import (
     secondary,
     tables,
 )
+from mononet.parameters import typed
 from mononet.printing import Column, Html, box, commands
 from mononet.search import SearchError
 from mononet.study import Study
 
-TRAIN = "MONONET_TRAIN"
 SHOWN_VERSIONS = (*recording.LIBRARIES, "matplotlib", "jupyter-book")
 
 
@@ -42,13 +40,9 @@ def open_page(notebook: str, given: Mapping) -> Page:
     Checks every parameter (ParameterError); with MONONET_TRAIN=1 records the studies that are not
     complete.
     """
-    defaults = parameters.resolve(notebook)
-    missing = [name for name in defaults if name not in given]
-    if missing:
-        raise parameters.ParameterError(f"{notebook}: no value for {', '.join(missing)}")
-    values = parameters.resolve(notebook, pairs=[(name, given[name]) for name in defaults])
+    values = parameters.given(notebook, given)
     studies = [Study.of(notebook, model, values) for model in values["models"]]
-    if os.environ.get(TRAIN) == "1":
+    if recording.asked():
         studies = [study if study.complete else record(study) for study in studies]
     return Page(notebook, values, tuple(studies))
 
@@ -91,11 +85,7 @@ class Page:
 
     def command(self, **changes) -> str:
         """The command that makes this page, or the page with some parameters changed."""
-        defaults = parameters.resolve(self.dataset)
-        values = {n: v for n, v in (self.parameters | changes).items() if v != defaults[n]}
-        pairs = [f"-p {name} {shlex.quote(_typed(value))}" for name, value in values.items()]
-        lines = [" ".join(pairs[i : i + 3]) for i in range(0, len(pairs), 3)]
-        return " \\\n  ".join([f"python -m mononet run {self.dataset}", *lines])
+        return parameters.command(self.dataset, self.parameters | changes)
 
     # --- boxes ------------------------------------------------------------------------------
 
@@ -164,9 +154,9 @@ class Page:
         more = 50 if self.parameters["final_seeds"] != 50 else 20
         defaults = parameters.resolve(self.dataset)
         values = pd.DataFrame(
-            {"value": [_typed(value) for value in self.parameters.values()]}, [*self.parameters]
+            {"value": [typed(value) for value in self.parameters.values()]}, [*self.parameters]
         )
-        values["default"] = [_typed(defaults[name]) for name in values.index]
+        values["default"] = [typed(defaults[name]) for name in values.index]
         columns = [Column(name, lambda row, name=name: row[name], "") for name in values]
         caption = "The parameters of this execution, and the full protocol's."
         table = tables.render(values, columns, caption, corner="parameter")
@@ -241,13 +231,6 @@ class Page:
             return groups.words(self.recorded, self.rule)
         more = (self.rule,) if name in ("detectable", "needed", "conclusion") else ()
         return getattr(prose, name)(self.recorded, *more)
-
-
-def _typed(value) -> str:
-    """A parameter's value as one types it after -p."""
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return "null" if value is None else str(value)
 
 
 def _stand(study: Study) -> str:

@@ -8,12 +8,14 @@ import difflib
 import hashlib
 import math
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 PARAMS = Path(__file__).resolve().parents[1] / "params"
+DATASETS = ("auto_mpg", "heart", "compas", "blog", "loan")
 FLAVORS = ("mixed", "split", "mixed-residual", "split-residual", "deep")
 BASELINES = ("hgb-monotone", "hgb", "linear", "mlp")
 MODELS = FLAVORS + BASELINES
@@ -57,6 +59,7 @@ TABLE = {
     row.name: row
     for row in (
         Parameter("models", "list of str", choices=MODELS, help="models studied, in this order"),
+        Parameter("datasets", "list of str", choices=DATASETS, help="datasets of an experiment"),
         Parameter("n_trials", "int", 1, 10_000, help="trials of a search, for every model alike"),
         Parameter("search_seeds", "int", 1, 1000, help="seeds a fold in a search: 0, 1, …"),
         Parameter("cv_folds", "int", 1, 20, help="folds of the selection; 1 is the 80/20 holdout"),
@@ -191,6 +194,32 @@ def resolve(notebook, overlays=(), pairs=(), params_dir=PARAMS) -> dict:
             "value a trial; raise one of them or set objective to mean"
         )
     return values
+
+
+def typed(value) -> str:
+    """A parameter's value as one types it after -p."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return "null" if value is None else str(value)
+
+
+def given(notebook, names) -> dict:
+    """The parameters of `notebook` out of a mapping (a notebook's globals), checked; its other
+    names are left alone."""
+    defaults = resolve(notebook)
+    missing = [name for name in defaults if name not in names]
+    if missing:
+        raise ParameterError(f"{notebook}: no value for {', '.join(missing)}")
+    return resolve(notebook, pairs=[(name, names[name]) for name in defaults])
+
+
+def command(notebook, values) -> str:
+    """The command that executes `notebook` with these values, three parameters a line."""
+    defaults = resolve(notebook)
+    changed = {name: value for name, value in values.items() if value != defaults[name]}
+    pairs = [f"-p {name} {shlex.quote(typed(value))}" for name, value in changed.items()]
+    lines = [" ".join(pairs[i : i + 3]) for i in range(0, len(pairs), 3)]
+    return " \\\n  ".join([f"python -m mononet run {notebook}", *lines])
 
 
 def explain(notebook, params_dir=PARAMS) -> str:

@@ -28,6 +28,7 @@ from mononet.training import ENGINE_VERSION, Run, resolve_engine
 from mononet.workers import in_parallel
 
 EFFECT_POINTS, EFFECT_ROWS = 21, 300
+TRAIN = "MONONET_TRAIN"  # the one switch: 1 lets an executed notebook train what it lacks
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "pandas", "joblib")
 
 
@@ -87,6 +88,11 @@ def record_visibly(study: Study) -> Study:
             bar.set_postfix_str(f"{best()}; {step}")
 
         return record(study, on_trial=on_trial, on_step=on_step)
+
+
+def asked() -> bool:
+    """Whether an executed notebook may train what is not recorded."""
+    return os.environ.get(TRAIN) == "1"
 
 
 def load(study: Study) -> data.Dataset:
@@ -315,14 +321,19 @@ def provenance(study: Study) -> dict:
     """What the bits may depend on beside the content, as it is when the search starts."""
     parameters = study.parameters
     batches = parameters["n_trials"] * parameters["max_epochs"] * study.rows // 64
+    engine = resolve_engine(parameters["engine"], batches)
+    return environment(engine) | {"rule_sha256": rule_sha256(study.dataset)}
+
+
+def environment(engine: str) -> dict:
+    """Engine, versions, processor, source revision and time: what any recorded bits came from."""
     return {
-        "engine": resolve_engine(parameters["engine"], batches),
+        "engine": engine,
         "engine_version": ENGINE_VERSION,
         "versions": {name: metadata.version(name) for name in LIBRARIES},
         "python": platform.python_version(),
         "processor": _processor(),
         "source_revision": source_revision(),
-        "rule_sha256": rule_sha256(study.dataset),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 

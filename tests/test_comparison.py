@@ -54,7 +54,7 @@ def test_every_part_works_on_what_is_recorded(two):
 
 def test_nothing_recorded_is_said_everywhere(tmp_path):
     chapter = comparison.open_chapter({"results_dir": str(tmp_path), "other": 1})
-    assert "Auto MPG: 0 of 7 studies recorded" in text(chapter.status())
+    assert "Auto MPG: 0 of 9 studies recorded" in text(chapter.status())
     assert "make studies" in chapter.status()
     for name in comparison.SHOWN:
         assert "No study is recorded yet" in chapter.show(name)
@@ -146,7 +146,7 @@ def test_search_noise_is_that_of_searches(quick, tmp_path):
 
 @pytest.mark.parametrize("name", ["heart", "compas", "blog", "loan"])
 def test_a_page_of_every_dataset_is_made_without_a_change_of_code(name, made_up, monkeypatch):
-    monkeypatch.delenv(pages.TRAIN, raising=False)
+    monkeypatch.delenv(recording.TRAIN, raising=False)
     values = made_up(name)
     before = pages.open_page(name, values)
     status = before.status()

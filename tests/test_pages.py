@@ -41,7 +41,7 @@ WORDS = [
 
 @pytest.fixture(autouse=True)
 def no_training(monkeypatch):
-    monkeypatch.delenv(pages.TRAIN, raising=False)
+    monkeypatch.delenv(recording.TRAIN, raising=False)
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_a_failed_verification_warns(page, monkeypatch):
 
 
 def test_a_study_is_recorded_where_asked_for(quick, tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv(pages.TRAIN, "1")
+    monkeypatch.setenv(recording.TRAIN, "1")
     values = quick | {"results_dir": str(tmp_path), "models": ["linear"]}
     page = pages.open_page("auto_mpg", values)
     assert [study.model for study in page.recorded] == ["linear"]
