@@ -105,7 +105,7 @@ def _stale(notebook: str) -> bool:
 def _inputs(notebook: str) -> str:
     """Hash of all that an executed notebook depends on: code, parameters, studies, rows here."""
     files = [ROOT / "notebooks" / f"{notebook}.ipynb", ROOT / "requirements.txt"]
-    files += [*(ROOT / "mononet").glob("*.py"), *(ROOT / "params").glob("*.yaml")]
+    files += [*(ROOT / "mononet").rglob("*.py"), *(ROOT / "params").glob("*.yaml")]
     files += list((ROOT / "book").glob("*.yaml"))
     files += [path for path in (ROOT / "book/results").rglob("*") if path.suffix not in (".lock",)]
     digest = hashlib.sha256(os.environ.get("MONONET_DATA_DIR", "").encode())
