@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 from tqdm import tqdm
 
 from mononet import data, parameters, printing
 from mononet.printing import Html, box
-from mononet.record import Record, identity
+from mononet.record import Record, identity, source_revision
 from mononet.recording import asked, environment
 from mononet.training import resolve_engine
 
@@ -87,6 +88,17 @@ class Experiment:
     def load(self, dataset: str) -> data.Dataset:
         """A dataset over the first route that has it."""
         return data.load(dataset, self.parameters.get("data_dir"))
+
+    def open_test(self, dataset: data.Dataset, model: str, reason: str) -> data.TestPart:
+        """The test part, for an experiment about the protocol itself: a *diagnostic* opening."""
+        opening = SimpleNamespace(
+            identity=self.identity,
+            model=model,
+            configuration_hash="",
+            revision=source_revision(),
+        )
+        ledger = Path(self.parameters["results_dir"]) / dataset.name / "test_access.csv"
+        return dataset.open_test(ledger, opening, "diagnostic", reason)
 
 
 Part = Callable[[Experiment], pd.DataFrame]

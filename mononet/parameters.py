@@ -60,6 +60,8 @@ TABLE = {
     for row in (
         Parameter("models", "list of str", choices=MODELS, help="models studied, in this order"),
         Parameter("datasets", "list of str", choices=DATASETS, help="datasets of an experiment"),
+        Parameter("model", "str", choices=MODELS, help="the model of an experiment"),
+        Parameter("repetitions", "int", 1, 10_000, help="how often an experiment is repeated"),
         Parameter("n_trials", "int", 1, 10_000, help="trials of a search, for every model alike"),
         Parameter("search_seeds", "int", 1, 1000, help="seeds a fold in a search: 0, 1, …"),
         Parameter("cv_folds", "int", 1, 20, help="folds of the selection; 1 is the 80/20 holdout"),
