@@ -207,18 +207,6 @@ def test_dark_mode_is_readable(page, address):
     assert seen[0] != seen[1]
 
 
-def test_the_lines_that_recompute_a_table_run(monkeypatch, capsys):
-    if not any((ROOT / "book/results/auto_mpg").glob("*/runs.csv")):
-        pytest.skip("no study of auto_mpg is recorded")
-    monkeypatch.chdir(ROOT)
-    lines = re.search(r"```python\n(.*?)```", (ROOT / "book/rerun.md").read_text(), re.DOTALL)[1]
-    names = {}
-    exec(lines, names)
-    assert (names["table"]["count"] >= 1).all()
-    assert names["table"]["IQM"].notna().all()
-    assert "IQM" in capsys.readouterr().out
-
-
 @pytest.fixture
 def root(tmp_path):
     """A repository with one page and one result."""
