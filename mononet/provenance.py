@@ -7,6 +7,7 @@ parts gives itself away when its training rows do not fill the whole range.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -190,14 +191,19 @@ def posts(experiment: Experiment) -> Html:
     rmse = found.pivot(index="seed", columns="drawn", values="rmse")
     gap = rmse["post"] - rmse["row"]
     told = f"{significant(rmse['row'].mean(), 3)} by row, {significant(rmse['post'].mean(), 3)}"
-    smaller = "smaller" if gap.mean() > 0 else "no smaller"
-    spread = f" ± {significant(gap.std(ddof=1))}" if len(gap) > 1 else ""
+    se = gap.std(ddof=1) / len(gap) ** 0.5 if len(gap) > 1 else math.nan
+    seen = (
+        "so a holdout drawn by row flatters"
+        if gap.mean() > 2 * se
+        else "so no flattery by rows of the same post can be told from the luck of the draw"
+    )
     return prose.paragraph(
         f"{100 * found['shared'].iloc[0]:.1f} % of the training rows share their post with another "
         "training row. Boosting at its defaults, trained on four fifths of them and judged on the "
-        f"rest, has an RMSE of {told} by post (means of {len(gap)} holdouts each): drawn by row "
-        f"the error looks {smaller}, by {significant(gap.mean())}{spread}. This is why the holdout "
-        "that selects keeps all rows of one post on one side."
+        f"rest, has an RMSE of {told} by post (means of {len(gap)} holdouts each). The difference "
+        f"is {significant(gap.mean())} with a standard error of {significant(se)}, {seen}. Rows of "
+        "one post are not independent all the same, and the holdout that selects keeps them on one "
+        "side."
     )
 
 
