@@ -130,6 +130,12 @@ TABLE = {
             help="folder of the published files; null looks in the cache, then downloads",
         ),
         Parameter("results_dir", "str", help="folder where studies are recorded"),
+        Parameter("studies_dir", "str", help="folder of recorded studies that a chapter reads"),
+        Parameter("configurations", "int", 1, 10_000, help="equally good ones to choose among"),
+        Parameter("noise_sd", "float", 1e-6, 1.0, help="sd of the noise on a simulated score"),
+        Parameter("truth", "float", 0.0, 10.0, help="true loss of every simulated configuration"),
+        Parameter("repetitions", "int", 2, 100_000, help="repetitions of a simulation"),
+        Parameter("simulation_seed", "int", 0, SEED, help="seed of a simulation's draws"),
     )
 }
 
