@@ -26,7 +26,7 @@ from mononet.training import resolve_engine
 
 VERSION = 1  # raised when the numbers of recorded experiments change
 # Where and how; no number depends on it.
-ELSEWHERE = ("engine", "workers", "data_dir", "results_dir")
+ELSEWHERE = ("engine", "workers", "data_dir", "results_dir", "studies_dir")
 
 
 @dataclass(frozen=True)

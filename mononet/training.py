@@ -218,16 +218,17 @@ def _stack(items: Sequence[Parameters]) -> Parameters:
 
 
 class Stack:
-    """Runs of one architecture and one set of hyperparameters on one table.
+    """Runs of one architecture on one table, with one set of hyperparameters or one a run.
 
     ``runs`` of any length: a single one is padded to two, since a stack of one would take
-    another matrix product with other rounding.
+    another matrix product with other rounding. Hyperparameters of single runs may differ in
+    learning rate, its decay, weight decay, optimizer and clip norm alone; ValueError otherwise.
     """
 
     def __init__(
         self,
         architecture: Architecture,
-        hyper: Hyperparameters,
+        hyper: Hyperparameters | Sequence[Hyperparameters],
         task: str,
         table: Table,
         runs: Sequence[Run],
@@ -235,9 +236,11 @@ class Stack:
         engine: str = "compiled",
         dtype: torch.dtype = torch.float32,
     ):
-        self.hyper, self.task, self.dtype = hyper, task, dtype
+        self.task, self.dtype = task, dtype
         self.asked = len(runs)
         self.runs = list(runs) * 2 if len(runs) == 1 else list(runs)
+        self.hypers = _one_a_run(hyper, len(self.runs))
+        self.hyper = hyper = self.hypers[0]  # what all of them share is read here
         # Contiguous, wherever the columns came from: strides are part of a compiled graph.
         self.table = tuple(
             torch.as_tensor(np.ascontiguousarray(part), dtype=dtype)
@@ -275,17 +278,17 @@ class Stack:
         moments = [(0.0, 1.0)] * len(self.runs)
         if self.task == "regression":
             moments = [(target[r.train].mean(), target[r.train].std()) for r in self.runs]
-        coupled = self.hyper.optimizer == "adam"
-        decay = self.hyper.weight_decay
+        coupled = np.array([hyper.optimizer == "adam" for hyper in self.hypers])
+        decay = np.array([hyper.weight_decay for hyper in self.hypers])
 
         def column(values) -> Tensor:
             values = np.broadcast_to(values, len(self.runs))
             return torch.tensor(values, dtype=self.dtype)[:, None, None]
 
         return Constants(
-            decoupled_decay=column(0.0 if coupled else decay),
-            coupled_decay=column(decay if coupled else 0.0),
-            clip_norm=column(self.hyper.clip_norm),
+            decoupled_decay=column(np.where(coupled, 0.0, decay)),
+            coupled_decay=column(np.where(coupled, decay, 0.0)),
+            clip_norm=column([hyper.clip_norm for hyper in self.hypers]),
             keep_scale=column(1 / (1 - round(self.hyper.dropout * 2**16) / 2**16)),
             center=column([m for m, _ in moments]),
             # A constant target leaves its scale at one instead of dividing by zero.
@@ -349,7 +352,7 @@ class Stack:
         taken = self.done + np.cumsum(rows > 0, axis=0)
         self.done = taken[-1]
         schedule[..., 0] = rows
-        schedule[..., 1] = hyper.learning_rate * hyper.learning_rate_decay**epoch
+        schedule[..., 1] = [h.learning_rate * h.learning_rate_decay**epoch for h in self.hypers]
         schedule[..., 2] = 1 - BETA1**taken
         schedule[..., 3] = np.sqrt(1 - BETA2**taken)
         schedule = schedule.astype(torch.empty(0, dtype=self.dtype).numpy().dtype)
@@ -372,6 +375,22 @@ class Stack:
                     run.append(values)
         stacked = [np.stack(run) for run in kept[: self.asked]]
         return Trained(stacked, self.state, self.parameters_per_run)
+
+
+def _one_a_run(
+    hyper: Hyperparameters | Sequence[Hyperparameters], runs: int
+) -> list[Hyperparameters]:
+    """The hyperparameters of each run; ValueError where they do not fit into one stack."""
+    if isinstance(hyper, Hyperparameters):
+        return [hyper] * runs
+    hypers = list(hyper) * (runs if len(hyper) == 1 else 1)
+    if len(hypers) != runs:
+        raise ValueError(f"{len(hypers)} sets of hyperparameters for {runs} runs")
+    shared = ("width", "batch_size", "dropout", "convex_fraction", "rescale_readout")
+    for name in shared:
+        if len({getattr(each, name) for each in hypers}) > 1:
+            raise ValueError(f"the runs of one stack have one {name}")
+    return hypers
 
 
 def _torch_seed(seed: tuple[int, ...]) -> int:

@@ -160,6 +160,36 @@ def test_a_run_alone_is_the_run_in_company(architecture, dropout):
     np.testing.assert_allclose(predictions[0], predictions[2], rtol=1e-6)
 
 
+def test_runs_with_hyperparameters_of_their_own_train_as_each_would_alone():
+    changes = [
+        {"learning_rate": 0.1, "weight_decay": 0.2},
+        {"optimizer": "adam", "weight_decay": 0.05, "learning_rate_decay": 0.9},
+        {"clip_norm": 0.1},
+    ]
+    runs, hypers = [run(seed) for seed in range(3)], [hyper(**each) for each in changes]
+    together = Stack(
+        ARCHITECTURES["split"], hypers, "regression", table(), runs, engine="eager",
+        dtype=torch.float64,
+    )  # fmt: skip
+    for epoch in range(3):
+        together.train_epoch(epoch)
+    for number, each in enumerate(changes):
+        one = stack(runs, "split", **each)
+        for epoch in range(3):
+            one.train_epoch(epoch)
+        assert largest_difference(parameters(together, number), parameters(one, number)) < 1e-12
+
+
+def test_hyperparameters_that_shape_the_stack_are_shared():
+    runs = [run(0), run(1)]
+    for name, other in {"width": 16, "batch_size": 4, "dropout": 0.1}.items():
+        hypers = [hyper(), hyper(**{name: other})]
+        with pytest.raises(ValueError, match=f"one {name}"):
+            Stack(ARCHITECTURES["mixed"], hypers, "regression", table(), runs, engine="eager")
+    with pytest.raises(ValueError, match="3 sets of hyperparameters for 2 runs"):
+        Stack(ARCHITECTURES["mixed"], [hyper()] * 3, "regression", table(), runs, engine="eager")
+
+
 def test_shorter_fold_is_left_alone_by_the_batch_it_lacks():
     """200 and 201 rows in batches of 8: the 26th batch holds one row of the second run only."""
     of = table(rows=201)
