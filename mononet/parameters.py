@@ -109,6 +109,11 @@ TABLE = {
             nullable=True,
             help="use at most this many training rows",
         ),
+        Parameter("resamples", "int", 100, 100_000, help="resamples of every bootstrap"),
+        Parameter("studies", "int", 10, 1_000_000, help="simulated studies a cell"),
+        Parameter("block_counts", "list of int", 3, 1000, help="blocks of a simulated study"),
+        Parameter("seed_counts", "list of int", 2, 1000, help="seeds a side of a simulated study"),
+        Parameter("simulation_seed", "int", 0, SEED, help="seed of everything simulated"),
         Parameter(
             "engine",
             "str",
