@@ -113,6 +113,9 @@ TABLE = {
         Parameter("studies", "int", 10, 1_000_000, help="simulated studies a cell"),
         Parameter("block_counts", "list of int", 3, 1000, help="blocks of a simulated study"),
         Parameter("seed_counts", "list of int", 2, 1000, help="seeds a side of a simulated study"),
+        Parameter("initializations", "int", 2, 100_000, help="untrained networks looked at"),
+        Parameter("hidden_units", "int", 1, 1000, help="hidden units of the two-moons network"),
+        Parameter("learning_rate", "float", 1e-6, 1, help="learning rate of that network"),
         Parameter("simulation_seed", "int", 0, SEED, help="seed of everything simulated"),
         Parameter(
             "engine",
