@@ -221,12 +221,7 @@ class NetworkModel(Model):
         X = parts[0] if len(parts) == 1 else np.concatenate(parts)
         target = np.full(len(problem.X), np.nan)
         target[: len(problem.y)] = problem.y
-        constrained = problem.indicator != 0
-        table = Table(
-            X[:, constrained] * problem.indicator[constrained],
-            X[:, ~constrained],
-            np.tile(target, len(parts)),
-        )
+        table = Table.of(X, problem.indicator, np.tile(target, len(parts)))
         return Stack(
             self.architecture(configuration),
             self.hyperparameters(configuration, problem.optimizer),

@@ -109,6 +109,10 @@ TABLE = {
             nullable=True,
             help="use at most this many training rows",
         ),
+        Parameter("width", "int", 1, 4096, help="units of each layer of an experiment's networks"),
+        Parameter("depth", "int", 1, 64, help="layers of an experiment's networks"),
+        Parameter("batch_size", "int", 1, 65_536, help="rows of a step in an experiment"),
+        Parameter("learning_rate", "float", 1e-6, 10, help="learning rate of an experiment"),
         Parameter(
             "engine",
             "str",

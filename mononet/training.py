@@ -54,10 +54,20 @@ class Table:
     free: np.ndarray
     target: np.ndarray
 
+    @classmethod
+    def of(cls, X: np.ndarray, indicator: np.ndarray, target: np.ndarray) -> Table:
+        """X (rows, features) laid out by its monotonicity indicator (features,)."""
+        constrained = indicator != 0
+        return cls(X[:, constrained] * indicator[constrained], X[:, ~constrained], target)
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What one training needs beside its rows. ``clip_norm`` infinite means no clipping."""
+    """What one training needs beside its rows. ``clip_norm`` infinite means no clipping.
+
+    ``rescale_readout`` and ``standardize`` (of a regression's target) are switched off by the
+    stability experiments alone.
+    """
 
     width: int
     batch_size: int
@@ -69,6 +79,7 @@ class Hyperparameters:
     optimizer: str = "adamw"
     clip_norm: float = float("inf")
     rescale_readout: bool = True
+    standardize: bool = True
 
 
 class Constants(NamedTuple):
@@ -273,7 +284,7 @@ class Stack:
 
     def _constants(self, target: np.ndarray) -> Constants:
         moments = [(0.0, 1.0)] * len(self.runs)
-        if self.task == "regression":
+        if self.task == "regression" and self.hyper.standardize:
             moments = [(target[r.train].mean(), target[r.train].std()) for r in self.runs]
         coupled = self.hyper.optimizer == "adam"
         decay = self.hyper.weight_decay
