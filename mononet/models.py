@@ -116,12 +116,6 @@ class Quantiles:
         return result
 
 
-def table_of(X: np.ndarray, target: np.ndarray, indicator: np.ndarray) -> Table:
-    """Columns (rows, features) laid out for the two branches, negated where they are to fall."""
-    constrained = indicator != 0
-    return Table(X[:, constrained] * indicator[constrained], X[:, ~constrained], target)
-
-
 def _inputs_by_run(problem: Problem, runs: Sequence[Run]) -> list[tuple[np.ndarray, list[Run]]]:
     """Runs grouped by the inputs they see, [(X, runs)]: all together unless quantiles are fitted,
     one group for each set of training rows then."""
@@ -227,11 +221,12 @@ class NetworkModel(Model):
         X = parts[0] if len(parts) == 1 else np.concatenate(parts)
         target = np.full(len(problem.X), np.nan)
         target[: len(problem.y)] = problem.y
+        table = Table.of(X, problem.indicator, np.tile(target, len(parts)))
         return Stack(
             self.architecture(configuration),
             self.hyperparameters(configuration, problem.optimizer),
             problem.task,
-            table_of(X, np.tile(target, len(parts)), problem.indicator),
+            table,
             [renumbered[id(run)] for run in runs],
             engine=engine,
             **options,

@@ -54,10 +54,20 @@ class Table:
     free: np.ndarray
     target: np.ndarray
 
+    @classmethod
+    def of(cls, X: np.ndarray, indicator: np.ndarray, target: np.ndarray) -> Table:
+        """X (rows, features) laid out by its monotonicity indicator (features,)."""
+        constrained = indicator != 0
+        return cls(X[:, constrained] * indicator[constrained], X[:, ~constrained], target)
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What one training needs beside its rows. ``clip_norm`` infinite means no clipping."""
+    """What one training needs beside its rows. ``clip_norm`` infinite means no clipping.
+
+    ``rescale_readout`` and ``standardize`` (of a regression's target) are switched off by the
+    stability experiments alone.
+    """
 
     width: int
     batch_size: int
@@ -69,6 +79,7 @@ class Hyperparameters:
     optimizer: str = "adamw"
     clip_norm: float = float("inf")
     rescale_readout: bool = True
+    standardize: bool = True
 
 
 class Constants(NamedTuple):
@@ -276,7 +287,7 @@ class Stack:
 
     def _constants(self, target: np.ndarray) -> Constants:
         moments = [(0.0, 1.0)] * len(self.runs)
-        if self.task == "regression":
+        if self.task == "regression" and self.hyper.standardize:
             moments = [(target[r.train].mean(), target[r.train].std()) for r in self.runs]
         coupled = np.array([hyper.optimizer == "adam" for hyper in self.hypers])
         decay = np.array([hyper.weight_decay for hyper in self.hypers])
@@ -386,7 +397,14 @@ def _one_a_run(
     hypers = list(hyper) * (runs if len(hyper) == 1 else 1)
     if len(hypers) != runs:
         raise ValueError(f"{len(hypers)} sets of hyperparameters for {runs} runs")
-    shared = ("width", "batch_size", "dropout", "convex_fraction", "rescale_readout")
+    shared = (
+        "width",
+        "batch_size",
+        "dropout",
+        "convex_fraction",
+        "rescale_readout",
+        "standardize",
+    )
     for name in shared:
         if len({getattr(each, name) for each in hypers}) > 1:
             raise ValueError(f"the runs of one stack have one {name}")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mononet.parameters import (
     MODELS,
     PARAMS,
+    ROWS,
     TABLE,
     ParameterError,
     check,
@@ -56,6 +57,10 @@ def test_dataset_notebooks_hold_the_full_protocol(dataset):
     }
     assert {name: values[name] for name in expected} == expected
     assert values["models"] == list(MODELS)
+
+
+def test_no_parameter_stands_twice():
+    assert len(ROWS) == len(TABLE)
 
 
 def test_quick_and_first_version():

@@ -17,7 +17,7 @@ from torch.func import functional_call
 
 from mononet import statistics
 from mononet.experiments import Experiment
-from mononet.models import CATALOGUE, Problem, table_of
+from mononet.models import CATALOGUE, Problem
 from mononet.network import Architecture
 from mononet.search import compile_once
 from mononet.study import FIRST_FINAL_SEED
@@ -40,7 +40,7 @@ def problem_of(experiment: Experiment, name: str) -> Problem:
 
 
 def table(problem: Problem) -> Table:
-    return table_of(problem.X, np.array(problem.y), problem.indicator)
+    return Table.of(problem.X, problem.indicator, np.array(problem.y))
 
 
 def seeds_of(count: int) -> list[int]:
