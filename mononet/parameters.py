@@ -131,6 +131,8 @@ TABLE = {
         ),
         Parameter("results_dir", "str", help="folder where studies are recorded"),
         Parameter("studies_dir", "str", help="folder of recorded studies that a chapter reads"),
+        Parameter("outer_folds", "int", 2, 20, help="outer folds of nested cross-validation"),
+        Parameter("splits", "int", 2, 100_000, help="random splits beside the published one"),
         Parameter("width", "int", 1, 1024, help="units of a layer"),
         Parameter("depth", "int", 1, 64, help="layers of a plain stack"),
         Parameter("batch_size", "int", 1, 100_000, help="rows of a training step"),
