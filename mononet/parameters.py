@@ -144,6 +144,8 @@ TABLE = {
         ),
         Parameter("results_dir", "str", help="folder where studies are recorded"),
         Parameter("studies_dir", "str", help="folder of recorded studies that a chapter reads"),
+        Parameter("outer_folds", "int", 2, 20, help="outer folds of nested cross-validation"),
+        Parameter("splits", "int", 2, 100_000, help="random splits beside the published one"),
         Parameter("steps", "int", 1, 1_000_000, help="training steps, rounded up to whole epochs"),
         Parameter("learning_rates", "list of float", 1e-6, 10.0, help="learning rates of a grid"),
         Parameter("weight_decays", "list of float", 0.0, 10.0, help="weight decays of a grid"),

@@ -1,0 +1,125 @@
+"""Nested cross-validation: what is estimated, with which error, and how hard a split is."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mononet import data, parameters, printing
+from mononet.diagnostics import nested
+from mononet.ledger import read_openings
+
+
+def text(shown: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", shown))
+
+
+@pytest.fixture(scope="module")
+def chapter(tmp_path_factory):
+    """The quick chapter, recorded, beside the published headline studies."""
+    folder = tmp_path_factory.mktemp("results")
+    changes = {"results_dir": str(folder), "workers": 1, "max_epochs": 2}
+    values = parameters.resolve("nested_cv", ["quick"], list(changes.items()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MONONET_TRAIN", "1")
+        return nested.open_chapter(values | {"studies_dir": str(printing.RESULTS)})
+
+
+def test_every_outer_fold_has_a_search_and_rows_of_its_own(chapter):
+    runs = nested.outer_runs(chapter.experiment, "split")
+    assert len(runs) == 2 * 2 * 2 and set(runs["partition"]) == {1, 2}
+    assert set(runs["learned"]) == {157} and set(runs["held"]) == {157}
+    assert runs.groupby(["partition", "fold"])["trial"].nunique().eq(1).all()
+    assert runs["configuration"].nunique() > 1 and not runs["failed"].any()
+    assert set(json.loads(runs["configuration"][0])) >= {"width", "depth", "learning_rate"}
+    by_fold = runs.groupby(["partition", "fold"])["value"].mean()
+    found = nested.nested_estimate(runs)
+    assert found.mean == pytest.approx(by_fold.mean())
+
+
+def test_a_search_without_a_selection_leaves_the_training_mean(chapter, monkeypatch):
+    monkeypatch.setattr(nested, "selection", lambda *_: None)
+    runs = nested.outer(chapter.experiment, "split", 1)
+    assert runs["failed"].all() and set(runs["trial"]) == {-1}
+    y = chapter.experiment.load("auto_mpg").y_train
+    assert runs["value"].mean() == pytest.approx(y.var(), rel=0.05)
+
+
+def test_the_error_is_that_of_one_partition():
+    index = pd.MultiIndex.from_product([[1, 2], range(4)], names=["partition", "fold"])
+    values = pd.Series([1.0, 2.0, 3.0, 4.0, 1.0, 1.0, 1.0, 1.0], index)
+    assert nested.fold_error(values) == pytest.approx(
+        np.sqrt((np.var([1, 2, 3, 4], ddof=1) / 4) / 2)
+    )
+
+
+def test_a_run_that_diverges_stays_in_the_mean():
+    rows = [
+        (1, fold, seed, 1e6 if (fold, seed) == (0, 1) else 8.0)
+        for fold in (0, 1)
+        for seed in (0, 1)
+    ]
+    runs = pd.DataFrame(rows, columns=["partition", "fold", "seed", "value"])
+    assert nested.nested_estimate(runs).mean == pytest.approx((3 * 8.0 + 1e6) / 4)
+
+
+def test_estimates_stand_beside_the_recorded_study(chapter):
+    frame = nested.estimates(chapter.experiment).loc["linear"]
+    assert list(frame.index) == ["selection", "nested", "test"]
+    assert frame.loc["selection", "mean"] == pytest.approx(11.497244, abs=1e-5)
+    study = nested.headline(chapter.experiment, "linear")
+    assert frame.loc["test", "mean"] == pytest.approx(study.runs("test")["value"].mean(), rel=1e-5)
+    assert (frame["se"] > 0).all()
+
+
+def test_the_opening_of_the_test_part_is_in_the_ledger_once(chapter):
+    experiment = chapter.experiment
+    ledger = f"{experiment.parameters['results_dir']}/auto_mpg/test_access.csv"
+    before = read_openings(ledger)
+    mine = before[before["kind"] == "diagnostic"]
+    assert len(mine) == 1 and mine["study"].item() == experiment.identity
+    nested.splits(experiment)
+    assert len(read_openings(ledger)) == len(before)
+
+
+def test_the_published_split_is_scored_like_the_random_ones(chapter):
+    frame = chapter.experiment.table("splits")
+    assert frame["split"].tolist() == [nested.PUBLISHED, 0, 1, 2]
+    # Ridge with a penalty of 1, trained on the 314 published rows and read on the 78.
+    assert frame.loc[0, "ridge"] == pytest.approx(11.508968, rel=1e-4)
+    assert frame["ridge"].between(5, 25).all() and frame["forest"].between(3, 20).all()
+
+
+def test_the_place_of_a_split_counts_easier_ones():
+    frame = pd.DataFrame({"split": [-1, 0, 1, 2, 3], "ridge": [5.0, 1.0, 2.0, 7.0, 4.0]})
+    assert nested.place(frame, "ridge") == 0.75
+
+
+def test_scores_train_on_the_other_rows():
+    loaded = data.load("auto_mpg")
+    (row,) = nested.score_splits(loaded.X_train, loaded.y_train, {3: np.arange(60)})
+    assert row["split"] == 3 and row["ridge"] > 0
+    learned = np.arange(60, 314)
+    model = nested.untuned(3)["forest"].fit(loaded.X_train[learned], loaded.y_train[learned])
+    expected = np.mean((model.predict(loaded.X_train[:60]) - loaded.y_train[:60]) ** 2)
+    assert row["forest"] == pytest.approx(expected)
+
+
+def test_everything_is_shown(chapter):
+    for name in nested.SHOWN:
+        assert not re.search(r"\bnan\b", text(chapter.show(name))), name
+    assert "about 157 rows, its inner folds on about 78" in text(chapter.show("gap"))
+
+
+def test_without_headline_studies_the_nested_estimate_stands_alone(chapter, tmp_path):
+    values = {**chapter.experiment.parameters, "studies_dir": str(tmp_path)}
+    alone = type(chapter)(
+        type(chapter.experiment)("nested_cv", values), chapter.parts, nested.SHOWN
+    )
+    assert alone.experiment.complete
+    assert "Nested cross-validation gives a nested estimate" in text(alone.show("finding"))
+    assert "not recorded yet" in text(alone.show("split words"))
+    for name in nested.SHOWN:
+        assert not re.search(r"\bnan\b", text(alone.show(name))), name
