@@ -7,11 +7,13 @@ import concurrent.futures
 import hashlib
 import logging
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
 
 import papermill
+from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
@@ -62,6 +64,11 @@ def run(arguments) -> None:
     output = Path(arguments.output or BUILD / "runs" / f"{arguments.notebook}.ipynb")
     if output.is_dir():
         raise ParameterError(f"{output} is a folder; -o names the executed copy, a file")
+    if output.suffix != ".ipynb" or output.resolve().parent == ROOT / "notebooks":
+        raise ParameterError(
+            f"-o {output}: expected a file that ends in .ipynb outside the folder notebooks/, "
+            "whose files are the sources"
+        )
     execute(arguments.notebook, values, output.absolute(), train=True, visible=True)
     print(f"executed notebook: {output}")
 
@@ -131,6 +138,12 @@ def study(arguments) -> None:
         if arguments.secondary:
             every = [each.study for each in secondary.of(dataset, values)]
             chosen = [each for each in every if named is None or each.model in named]
+            if not chosen and arguments.dataset != "all":
+                there = ", ".join(dict.fromkeys(each.model for each in every)) or "none"
+                raise ParameterError(
+                    f"{dataset}: no secondary study of {', '.join(named or ['any model'])} in "
+                    f"params/{secondary.FILE}; models that have one: {there}"
+                )
         else:
             chosen = [Study.of(dataset, model, values) for model in named or values["models"]]
         for each in chosen:
@@ -156,7 +169,8 @@ def verify(arguments) -> None:
             found = recording.verify(each, arguments.seeds)
             failed += not found.passed
             word = "as recorded" if found.passed else "DIFFERS"
-            print(f"{dataset} {model}: {word}: {found.outcome}", flush=True)
+            seeds = f"seed{'s' if found.seeds[1:] else ''} {', '.join(map(str, found.seeds))}"
+            print(f"{dataset} {model}: {word} ({seeds}): {found.outcome}", flush=True)
     if failed:
         raise StudyError(f"{failed} studies did not come out as recorded")
 
@@ -164,10 +178,60 @@ def verify(arguments) -> None:
 def show_data(arguments) -> None:
     """Which route would serve each dataset; or download one from Zenodo into the cache."""
     if arguments.action == "fetch":
+        if arguments.name == "auto_mpg":
+            print("auto_mpg: nothing to fetch, its rows come with the installed package mlxtend")
+            return
         for path in data.fetch(arguments.name):
             print(path)
         return
-    print(data.describe().to_string(index=False))
+    table = data.describe()
+    print(table.drop(columns="problem").to_string(index=False))
+    for row in table[table["problem"] != ""].itertuples():
+        print(f"{row.dataset}: {row.problem}")
+
+
+class Help(argparse.Action):
+    """-h: the usage, and the parameters of the notebook or dataset that was named before it."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        named = getattr(namespace, "notebook", None) or getattr(namespace, "dataset", None)
+        text = parser.format_help()
+        try:
+            if named and named != "all":
+                if "dataset" in namespace:
+                    data.routes(named)  # not every notebook is a dataset
+                text += f"\nparameters of {named}, each set by -p:\n\n{parameters.explain(named)}\n"
+        except SPEAKING as error:
+            parser.exit(1, f"error: {error}\n")
+        print(text, end="")
+        parser.exit()
+
+
+def pair(text: str) -> list[str]:
+    """NAME=VALUE as typed after -p."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} has no value; as in -p n_trials 5, or -p n_trials=5"
+        )
+    return [name.strip(), value]
+
+
+def joined(words: list[str]) -> list[str]:
+    """The words of a command line with each `-p NAME VALUE` as one word, `--parameter=NAME=VALUE`.
+
+    So the value may be anything (a negative number too), and -p n_trials=5 means the same.
+    """
+    words, found = list(words), []
+    while words:
+        word = words.pop(0)
+        if word in ("-p", "--parameter") and words and not words[0].startswith("-"):
+            word = f"--parameter={words.pop(0)}"
+            value_follows = words and not re.match(r"-(?![0-9.])", words[0])
+            if word.count("=") == 1 and value_follows:
+                word += f"={words.pop(0)}"
+        found.append(word)
+    return found
 
 
 def positive(text: str) -> int:
@@ -182,24 +246,41 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = top.add_subparsers(required=True, metavar="command")
 
-    def command(name: str, function) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=function.__doc__, description=function.__doc__)
+    def command(name: str, function, **more) -> argparse.ArgumentParser:
+        words = function.__doc__
+        added = commands.add_parser(name, help=words, description=words, **more)
         added.set_defaults(function=function)
+        added.add_argument(
+            "--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
         return added
 
-    def with_parameters(added: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        pair = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE")}
-        added.add_argument("-p", "--parameter", **pair, help="set one parameter")
+    def with_parameters(name: str, function) -> argparse.ArgumentParser:
+        added = command(name, function, add_help=False)
+        added.add_argument(
+            *("-h", "--help"),
+            action=Help,
+            nargs=0,
+            help="show this, and the parameters of what is named",
+        )
+        added.add_argument(
+            *("-p", "--parameter"),
+            action="append",
+            default=[],
+            type=pair,
+            metavar="NAME VALUE",
+            help="set one parameter; may be repeated",
+        )
         added.add_argument(
             "-f", "--file", action="append", default=[], help="an overlay, such as quick"
         )
         return added
 
-    added = with_parameters(command("run", run))
-    added.add_argument("notebook")
+    added = with_parameters("run", run)
+    added.add_argument("notebook", help="its name; `run NOTEBOOK --help` lists its parameters")
     added.add_argument("-o", "--output", help="where the executed notebook goes")
     command("book", book)
-    added = with_parameters(command("study", study))
+    added = with_parameters("study", study)
     added.add_argument("dataset", help="a dataset, or all whose rows are on this machine")
     added.add_argument("model", nargs="*", help="models; all of the dataset's if none is named")
     added.add_argument(
@@ -207,7 +288,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="the secondary studies of params/secondary.studies.yaml instead of the headline ones",
     )
-    added = with_parameters(command("verify", verify))
+    added = with_parameters("verify", verify)
     added.add_argument("dataset", nargs="?", help="all datasets whose rows are here if left out")
     added.add_argument("model", nargs="*")
     added.add_argument("--seeds", type=positive, default=2, help="recorded seeds to retrain (2)")
@@ -218,7 +299,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    arguments = parser().parse_args(argv)
+    arguments = parser().parse_args(joined(sys.argv[1:] if argv is None else argv))
     try:
         arguments.function(arguments)
     except SPEAKING as error:
@@ -231,10 +312,16 @@ def main(argv: list[str] | None = None) -> int:
             raise
         print(f"error: the notebook stopped: {error.ename}: {error.evalue}", file=sys.stderr)
         return 1
+    except DeadKernelError:
+        if arguments.debug:
+            raise
+        print("error: the process of the notebook died, perhaps out of memory", file=sys.stderr)
+        return 1
     except OSError as error:
         if arguments.debug:
             raise
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         # The notebook's own interruption would be told a second time, with its whole traceback.

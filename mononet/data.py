@@ -72,21 +72,41 @@ class Dataset:
     def splits(self, cv_seed: int = 0, folds: int = 5) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return (training rows, validation rows) a fold, shuffled with `cv_seed`.
 
-        Classification is stratified. Loan and blog have one 80/20 holdout, whatever `folds` says;
-        blog's keeps the rows of one post together.
+        Classification is stratified. One fold is an 80/20 holdout; loan and blog have one,
+        whatever `folds` says, and blog's keeps the rows of one post together. Raises DataError
+        where there are too few rows (or posts) for that.
         """
+        self._enough_rows(folds)
         rows = np.arange(len(self.y_train))
         labels = self.y_train if self.task == "classification" else None
         if self.groups is not None:
             validation = np.isin(self.groups, _fifth_of_rows(self.groups, cv_seed))
             return [(rows[~validation], rows[validation])]
-        if self.holdout:
+        if self.holdout or folds == 1:
             train, validation = train_test_split(
                 rows, test_size=0.2, random_state=cv_seed, stratify=labels
             )
             return [(np.sort(train), np.sort(validation))]
         splitter = KFold if labels is None else StratifiedKFold
         return list(splitter(folds, shuffle=True, random_state=cv_seed).split(rows, labels))
+
+    def _enough_rows(self, folds: int) -> None:
+        """DataError unless each fold can have a row to validate on (of each class, or a post)."""
+        what, sizes = "rows", [len(self.y_train)]
+        if self.groups is not None:
+            what, sizes = "posts", [len(np.unique(self.groups))]
+        elif self.task == "classification":
+            what = "rows of each class"
+            sizes = [int((self.y_train == label).sum()) for label in (0, 1)]
+        least, split = folds, f"{folds} folds"
+        if self.holdout or folds == 1:
+            least, split = 2, "an 80/20 holdout"
+        if min(sizes) < least:
+            raise DataError(
+                f"{self.name}: expected at least {least} {what} for {split}, found {min(sizes)} "
+                f"among {len(self.y_train):,} training rows; "
+                "raise max_rows, or set cv_folds lower."
+            )
 
     def open_test(self, ledger: Path, study, kind: str, reason: str) -> TestPart:
         """Record one opening of the test part in `ledger`, then return the part.
@@ -219,7 +239,7 @@ def routes(
 ) -> Route:
     """Return the first route that has both files of a dataset; touches no network.
 
-    Raises DataError when `data_dir` is given and lacks a file.
+    Raises DataError when `data_dir` is given and is no folder or lacks a file.
     """
     spec = _find(name)
     located = {part: _locate(spec, part, data_dir, cache_dir) for part in PARTS}
@@ -230,19 +250,27 @@ def routes(
 def describe(
     data_dir: str | Path | None = None, *, cache_dir: str | Path | None = None
 ) -> pd.DataFrame:
-    """Return a row a dataset: route, shape, fingerprint, and whether that is the published one."""
+    """Return a row a dataset: route, shape, fingerprint, and whether that is the published one.
+
+    `problem` is a sentence where the rows are not here or not as they must be, else empty.
+    """
     table = []
     for name, spec in SPECS.items():
         row = {"dataset": name, "route": "", "train": spec.train_rows, "test": spec.test_rows}
         row |= {"features": len(spec.features), "fingerprint": "", "as_published": "not here"}
+        row["problem"] = ""
         table.append(row)
         try:
             row["route"] = routes(name, data_dir, cache_dir=cache_dir).kind
             if "zenodo" in row["route"]:
+                row["problem"] = (
+                    "its rows are not on this machine; "
+                    f"`python -m mononet data fetch {name}` downloads them"
+                )
                 continue
             dataset = load(name, data_dir, cache_dir=cache_dir)
         except DataError as error:
-            row["as_published"] = str(error)
+            row |= {"as_published": "unusable", "problem": str(error)}
             continue
         row |= {"train": len(dataset.y_train), "test": len(dataset._test.y)}
         row["fingerprint"] = dataset.fingerprint
@@ -269,20 +297,31 @@ def _file_name(spec: Spec, part: str) -> str:
 
 
 def _cache(cache_dir: str | Path | None) -> Path:
-    return Path(cache_dir or pooch.os_cache("mononet")).expanduser()
+    return _folder(cache_dir or pooch.os_cache("mononet"))
+
+
+def _folder(path: str | Path) -> Path:
+    """Return `path` with ~ as the home of its user, where there is such a user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def _file_in(folder: str | Path, name: str) -> Path | None:
-    candidates = (Path(folder).expanduser() / f"{name}{suffix}" for suffix in ("", ".gz"))
+    candidates = (_folder(folder) / f"{name}{suffix}" for suffix in ("", ".gz"))
     return next((file for file in candidates if file.is_file()), None)
 
 
 def _locate(spec: Spec, part: str, data_dir, cache_dir) -> tuple[str, Path | None]:
     name = _file_name(spec, part)
     if data_dir is not None:
-        file = _file_in(data_dir, name)
+        file, wish = _file_in(data_dir, name), f"data_dir {data_dir}: expected a folder"
+        if not _folder(data_dir).is_dir():
+            is_ = "is a file" if _folder(data_dir).exists() else "does not exist"
+            raise DataError(f"{wish} with {name} or {name}.gz, found that it {is_}.")
         if file is None:
-            raise DataError(f"{data_dir}: expected {name} or {name}.gz in data_dir, found neither.")
+            raise DataError(f"{wish} with {name} or {name}.gz, found neither file in it.")
         return "data_dir", file
     for route, folder in ((ENVIRONMENT, os.environ.get(ENVIRONMENT)), ("cache", _cache(cache_dir))):
         if folder and (file := _file_in(folder, name)):

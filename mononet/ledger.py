@@ -22,7 +22,11 @@ def read_openings(ledger: str | Path) -> pd.DataFrame:
     """Return the openings recorded in `ledger`, a row each, all text; empty when it is missing."""
     if not Path(ledger).exists():
         return pd.DataFrame(columns=COLUMNS, dtype=str)
-    table = pd.read_csv(ledger, dtype=str, keep_default_na=False)
+    try:
+        table = pd.read_csv(ledger, dtype=str, keep_default_na=False)
+    except (ValueError, OSError) as error:
+        found = str(error).partition("\n")[0]
+        raise LedgerError(f"{ledger}: expected a table of openings, found that {found}.") from error
     if list(table) != COLUMNS:
         raise LedgerError(f"{ledger}: expected columns {COLUMNS}, found {list(table)}.")
     return table

@@ -8,6 +8,7 @@ import difflib
 import hashlib
 import math
 import re
+import reprlib
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,7 +178,7 @@ def check(name, value):
         raise _refused(row, value)
     entries = [_entry(row, each) for each in value]
     if len(set(entries)) < len(entries):
-        raise ParameterError(f"{name}: {value!r} names the same thing twice")
+        raise ParameterError(f"{name}: {_shown(value)} names the same thing twice")
     return entries
 
 
@@ -202,7 +203,7 @@ def resolve(notebook, overlays=(), pairs=(), params_dir=PARAMS) -> dict:
     values = _checked(_file(params_dir, notebook), content)
     for overlay in overlays:
         path = _file(params_dir, overlay)
-        sections = _overlay(path, params_dir)
+        sections = _overlay(overlay, path, params_dir)
         shared = {name: v for name, v in sections.get("all", {}).items() if name in values}
         own = sections.get(notebook, {})
         for name in own:
@@ -262,15 +263,16 @@ def explain(notebook, params_dir=PARAMS) -> str:
 def _entry(row, value):
     """One value of the row's type (of a list: one entry), within its bounds and choices."""
     kind = row.kind.removeprefix("list of ")
-    if kind == "float" and type(value) is int:
+    if kind == "float" and type(value) is int and abs(value) < 2**1000:
         value = float(value)
-    if type(value).__name__ != kind or value == "":
+    # Text is a name or a path: what no terminal can show is a slip, and no file system takes a NUL.
+    if type(value).__name__ != kind or (kind == "str" and not (value and value.isprintable())):
         raise _refused(row, value)
     if row.choices and value not in row.choices:
         near = difflib.get_close_matches(str(value), map(str, row.choices), 1)
         raise _refused(row, value, f"; did you mean {near[0]}?" if near else "")
     if kind in ("int", "float") and not (
-        math.isfinite(value)
+        (kind == "int" or math.isfinite(value))
         and (row.low is None or value >= row.low)
         and (row.high is None or value <= row.high)
     ):
@@ -279,10 +281,22 @@ def _entry(row, value):
 
 
 def _refused(row, value, hint=""):
-    given = "null" if value is None else f"{value!r} ({type(value).__name__})"
+    given = "null" if value is None else f"{_shown(value)} ({type(value).__name__})"
     if row.kind.endswith("float") and isinstance(value, str):
         hint = "; YAML takes 1e-3 for text, 1.0e-3 for a number"
     return ParameterError(f"{row.name}: expected {row.accepted}; given {given}{hint}")
+
+
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = 60
+_BRIEF.maxlevel = 2
+
+
+def _shown(value):
+    """A value as Python writes it, shortened: it can be as long as a file."""
+    if type(value) is int and value.bit_length() > 200:
+        return f"a number of about {value.bit_length() * math.log10(2):,.0f} digits"
+    return _BRIEF.repr(value)
 
 
 def _parse(row, text):
@@ -308,7 +322,7 @@ def _scalar(kind, text):
 
 def _unknown(what, name, known, notebook=None):
     near = difflib.get_close_matches(str(name), known, 3)
-    text = f"unknown {what} {name!r}" + (f" for {notebook}" if notebook else "")
+    text = f"unknown {what} {_shown(name)}" + (f" for {notebook}" if notebook else "")
     text += f"; did you mean {' or '.join(near)}?" if near else ";"
     return f"{text} {what}s: {', '.join(known)}"
 
@@ -328,14 +342,14 @@ def _is_overlay(content):
     return bool(content) and all(isinstance(value, dict) for value in content.values())
 
 
-def _overlay(path, params_dir):
+def _overlay(name, path, params_dir):
     """The sections of an overlay, each name and value checked against the table."""
     if not path.is_file():
         others = [name for name in _stems(params_dir) if name not in notebooks(params_dir)]
-        raise ParameterError(
-            f"no overlay {path.stem}: looked for {path}; "
-            f"overlays in {params_dir}: {', '.join(others) or 'none'}"
-        )
+        known = f"overlays in {params_dir}: {', '.join(others) or 'none'}"
+        if Path(name).is_dir():
+            raise ParameterError(f"{name} is a folder; an overlay is a YAML file; {known}")
+        raise ParameterError(f"no overlay {name}: looked for the file {path}; {known}")
     sections = read_yaml(path)
     if not _is_overlay(sections):
         raise ParameterError(
@@ -456,6 +470,11 @@ def _fit_part(part, where):
     _fit(words, {"name": str, "feature": str, "why": str}, where)
 
 
+# What PyYAML lets out where a value is not what its tag or its form says: `!!int x`, 2026-02-30,
+# a number of 5,000 digits, a list a thousand deep.
+_FROM_PYYAML = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
+
+
 class _Loader(yaml.SafeLoader):
     """Plain values only, and no key twice (PyYAML keeps the last one and says nothing)."""
 
@@ -477,10 +496,10 @@ def read_yaml(path) -> dict:
         raise ParameterError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ParameterError(f"{path} is not UTF-8 text") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, *_FROM_PYYAML) as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or error
+        problem = str(getattr(error, "problem", None) or error).partition("\n")[0]
         raise ParameterError(f"{path}{where} is not usable YAML: {problem}") from error
     if content is None:
         return {}

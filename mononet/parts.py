@@ -18,9 +18,10 @@ class PartError(Exception):
 
 def read(file: Path, columns: Sequence[str]) -> np.ndarray:
     """Return the file's values, rows × `columns`, float64, after checking its form."""
+    columns = list(columns)
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
-            _check_header(stream.readline(), list(columns), file)
+            _check_header(stream.readline(), columns, file)
             frame = pd.read_csv(stream, header=None, dtype="float64")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise PartError(f"{file}: expected a whole gzip file, found that {error}.") from error
@@ -33,27 +34,28 @@ def read(file: Path, columns: Sequence[str]) -> np.ndarray:
         ) from error
     except OSError as error:
         raise PartError(f"{file}: expected a readable file, found that {error}.") from error
-    except ValueError as error:  # some text is no number; look for it
-        frame = pd.read_csv(
-            file,
-            header=None,
-            skiprows=1,
-            dtype=str,
-            keep_default_na=False,
-            encoding_errors="replace",
-        )
-        numbers = frame.apply(pd.to_numeric, errors="coerce")
-        row, column = np.argwhere(numbers.isna().to_numpy())[0]
-        name = columns[column] if column < len(columns) else column + 1
-        raise PartError(
-            f"{file}: expected a number in row {row + 1}, column {name}, "
-            f"found {frame.iat[row, column][:40]!r}."
-        ) from error
+    except ValueError as error:
+        raise PartError(f"{file}: expected {_no_number(file, columns)}.") from error
     if frame.shape[1] != len(columns):
         raise PartError(
             f"{file}: expected {len(columns)} values a row, found {frame.shape[1]} in row 1."
         )
     return frame.to_numpy()
+
+
+def _no_number(file: Path, columns: list[str]) -> str:
+    """Return in words which text in the file is no number."""
+    form = {"header": None, "dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
+    try:
+        frame = pd.read_csv(file, skiprows=1, **form)
+    except ValueError:  # no table as text either
+        frame = pd.DataFrame()
+    numbers = frame.apply(pd.to_numeric, errors="coerce")
+    for row, column in np.argwhere(numbers.isna().to_numpy()):
+        name = columns[column] if column < len(columns) else column + 1
+        found = repr(frame.iat[row, column][:40])
+        return f"a number in row {row + 1}, column {name}, found {found}"
+    return "a number in every field, found one that cannot be read as such"
 
 
 def _check_header(line: bytes, expected: list[str], file: Path) -> None:
@@ -67,7 +69,7 @@ def _check_header(line: bytes, expected: list[str], file: Path) -> None:
     if found == expected:
         return
     if len(found) <= 1:
-        raise PartError(f"{wish}; found {line[:60].decode()!r}, without any comma.")
+        raise PartError(f"{wish}; found {found[0][:60]!r}, without any comma.")
     differences = {
         "missing": [name for name in expected if name not in found],
         "not expected": [name for name in found if name not in expected],
@@ -81,7 +83,8 @@ def _check_header(line: bytes, expected: list[str], file: Path) -> None:
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more" if names[5:] else "")
+    shown = [repr(name[:40]) for name in names[:5]]
+    return ", ".join(shown) + (f" and {len(names) - 5} more" if names[5:] else "")
 
 
 def check(
@@ -112,6 +115,11 @@ def check(
             raise PartError(
                 f"{where}: expected both classes 0 and 1 in {columns[-1]}, found {found}."
             )
+    elif len(values) and (values[:, -1] == values[0, -1]).all():
+        raise PartError(
+            f"{where}: expected a target that varies in {columns[-1]}, found "
+            f"{values[0, -1]:g} in every row."
+        )
     if rows is not None and len(values) != rows:
         raise PartError(f"{where}: expected {rows:,} rows, found {len(values):,}.")
     if len(head):
@@ -131,7 +139,8 @@ def blocks(file: Path, rows: int) -> np.ndarray:
     try:
         labels = pd.read_csv(file, dtype=str, usecols=["block"])["block"].to_numpy(dtype=str)
     except (ValueError, OSError, EOFError, zlib.error) as error:
-        raise PartError(f"{file}: expected a column named block, found that {error}.") from error
+        found = str(error).partition("\n")[0]
+        raise PartError(f"{file}: expected a column named block, found that {found}.") from error
     if len(labels) != rows:
         raise PartError(f"{file}: expected {rows:,} blocks, one a row, found {len(labels):,}.")
     return labels

@@ -165,14 +165,14 @@ def link(study: Study, path: str, text: str, up: str = "../") -> Html:
     shown = html.escape(text)
     if not is_published(study.parameters["results_dir"]):
         return Html(shown)
-    return Html(f'<a href="{up}results/{study.dataset}/{path}">{shown}</a>')
+    return Html(f'<a href="{html.escape(f"{up}results/{study.dataset}/{path}")}">{shown}</a>')
 
 
 def source(studies: Iterable[Study], *files: str) -> Html:
     """The line under a table or figure: the files that it was made from, study by study."""
     studies = list(studies)
     parts = [
-        f"<code>{file}</code> of "
+        f"<code>{html.escape(file)}</code> of "
         + ", ".join(link(s, f"{s.folder.name}/{file}", s.model) for s in studies)
         for file in files
     ]

@@ -68,6 +68,10 @@ def record(
 
 def record_visibly(study: Study) -> Study:
     """``record`` with a progress bar over trials: the best objective so far and the time left."""
+    load(study).splits(study.parameters["cv_seed"], study.parameters["cv_folds"])
+    data.read_ledger(study.ledger)
+    with Record.locked(study.folder):
+        pass  # what is not as it must be is told before a bar is shown
     done = study.record.has("trials.csv") and len(study.trials())
     better = min if MINIMIZED[data.SPECS[study.dataset].metric] else max
     objectives = [trial.objective for trial in study.trials()] if done else []

@@ -243,7 +243,8 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
 def _named(each: Secondary) -> str:
     """A secondary study's name, and what differs where the name does not say it."""
     changed = each.changed.replace("_", " ")
-    return each.name if changed == each.name else f"{each.name} ({changed})"
+    said = set(changed.removeprefix("n ").split()) <= set(each.name.split())
+    return each.name if said else f"{each.name} ({changed})"
 
 
 def _seeds(n: float) -> str:
@@ -286,7 +287,8 @@ def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
         note += f" *Validation-level: {level}."
     for why in dict.fromkeys(each.why for each in found):
         names = dict.fromkeys(_named(each) for each in found if each.why == why)
-        note += f" {', '.join(names).capitalize()}: {why}"
+        listed = ", ".join(names)
+        note += f" {listed[:1].upper()}{listed[1:]}: {why}"
     complete = [study for each in found for study in (each.study,) if study.complete]
     files = printing.source(complete, "runs.csv", "predictions.npz")
     if not frame["recorded"].all():

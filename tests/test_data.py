@@ -110,8 +110,12 @@ def test_unknown_names_get_the_nearest(tmp_path):
 
 
 def test_data_dir_that_lacks_a_file_is_an_error(tmp_path):
-    with pytest.raises(data.DataError, match=r"expected train_auto\.csv or train_auto\.csv\.gz"):
+    with pytest.raises(
+        data.DataError, match=r"with train_auto\.csv or train_auto\.csv\.gz, found n"
+    ):
         data.load("auto_mpg", tmp_path)
+    with pytest.raises(data.DataError, match="found that it does not exist"):
+        data.load("auto_mpg", tmp_path / "elsewhere")
 
 
 def test_a_file_that_the_environment_lacks_is_looked_for_further_on(tmp_path, monkeypatch):
@@ -143,8 +147,10 @@ def test_describe_tells_what_is_here(tmp_path):
     table = data.describe(cache_dir=tmp_path).set_index("dataset")
     assert table.route.tolist() == ["mlxtend", "cache", "cache", "zenodo", "zenodo"]
     assert table.as_published.tolist()[:2] == ["yes", "no"]
-    assert "expected a header" in table.as_published["compas"]
+    assert table.as_published["compas"] == "unusable"
+    assert "expected a header" in table.problem["compas"] and not table.problem["heart"]
     assert table.as_published["loan"] == "not here"
+    assert "data fetch loan" in table.problem["loan"]
 
 
 # --- verification on arrival -------------------------------------------------------------------
