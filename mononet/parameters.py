@@ -324,7 +324,8 @@ def _unknown(what, name, known, notebook=None):
     near = difflib.get_close_matches(str(name), known, 3)
     text = f"unknown {what} {_shown(name)}" + (f" for {notebook}" if notebook else "")
     text += f"; did you mean {' or '.join(near)}?" if near else ";"
-    return f"{text} {what}s: {', '.join(known)}"
+    # The whole list helps who is lost, and buries the answer for who mistyped.
+    return text if near and len(known) > 25 else f"{text} {what}s: {', '.join(known)}"
 
 
 def _stems(params_dir):
