@@ -187,11 +187,12 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> pd.DataFrame:
     found = []
     for name in rule["baselines"]:
         if name in recorded and rule["challenger"] in recorded:
-            found += _comparison(recorded[rule["challenger"]], recorded[name], rule)
+            found += comparison(recorded[rule["challenger"]], recorded[name], rule)
     return pd.DataFrame(found)
 
 
-def _comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
+def comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
+    """One challenger against one baseline: the rows of `comparisons`, all test rows first."""
     metric = data.SPECS[challenger.dataset].metric
     arrays = challenger.record.read_npz("predictions.npz")
     fresh = [study.runs("validation") for study in (baseline, challenger)]
