@@ -1,6 +1,8 @@
 """The ladder: every rung falls with its artifact, and the claim is cut to the rung below."""
 
 import dataclasses
+import html
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,7 +11,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mononet import claims, data, evidence, parameters, recording, rules
+from mononet import (
+    claims,
+    data,
+    evidence,
+    evidence_page,
+    frames,
+    pages,
+    parameters,
+    recording,
+    rules,
+)
 from mononet.ladder import (
     LOSS,
     NOT,
@@ -550,6 +562,53 @@ def test_without_a_history_the_recorded_hashes_are_all_there_is(history):
     found = standing(history, [BEFORE, AFTER])
     assert found.rule and "No git history" in found.said
     assert not standing(history, [BEFORE, AFTER], {"linear": "0" * 64}).rule
+
+
+# --- what pages show ------------------------------------------------------------------------------
+
+
+def text(shown: str) -> str:
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", shown)))
+
+
+def test_a_page_opens_with_what_is_lacking_and_ends_with_the_decision(values):
+    made(values)
+    page = pages.open_page("auto_mpg", values)
+    assert "split against hgb-monotone: nothing; all five rungs" in text(page.words("lacking"))
+    assert "“split beats hgb-monotone.”" in text(page.words("wanted"))
+    assert "rungs 1 to 5 test-grade" in text(page.table("ladder"))
+    assert "predictions.npz" in page.table("rungs") and page.table("rungs").count("<details") == 3
+    noises = text(page.words("noises in words"))
+    assert "Training again:" in noises and "Drawing the 78 test rows again:" in noises
+    assert "The gap is test-grade." in text(page.words("claim"))
+    log = text(page.table("log"))
+    assert "Take split." in log and "validation gap above 2 seed sd: pass" in log
+    assert "2027-12-31" in log and "a rule" in log
+
+
+def test_the_ledger_says_what_changed_between_openings(values):
+    split, _ = made(values)
+    reopened(split, configuration="another")
+    changed = frames.ledger([split])["changed"].tolist()
+    assert changed[:2] == ["", ""]  # the planning row, and the first final opening
+    assert changed[2] == "the model, split before"
+    more = recording.record(Study.of("auto_mpg", "linear", values | {"partitions": 1}))
+    assert frames.ledger([more])["changed"].tolist()[-1] == "the model, split before"
+    again = recording.record(Study.of("auto_mpg", "linear", values | {"partitions": 3}))
+    assert frames.ledger([again])["changed"].tolist()[-1] == "partitions 1 → 3"
+
+
+def test_the_reviewers_page_shows_every_comparison(values):
+    made(values)
+    chapter = evidence_page.open_chapter({"results_dir": values["results_dir"]}, ["quick"])
+    assert len(chapter.every) == 3 * len(data.SPECS)
+    said = {name: text(chapter.show(name)) for name in evidence_page.SHOWN_FOR_REVIEW}
+    assert "declare 15 comparisons" in said["summary"] and "1 of them stands" in said["summary"]
+    assert "COMPAS: split against linear not shown" in said["ladder"]
+    assert "Auto MPG, split against hgb-monotone: test-grade" in said["kinds"]
+    assert said["rules"].count("rule") >= len(data.SPECS)
+    with pytest.raises(parameters.ParameterError, match="results_dir"):
+        evidence_page.open_chapter({})
 
 
 if __name__ == "__main__":
