@@ -6,6 +6,7 @@ the order of the parameters: no table ranks. `tables` prints them.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -151,8 +152,49 @@ def slices(studies: Sequence[Study]) -> pd.DataFrame:
 
 
 def ledger(studies: Sequence[Study]) -> pd.DataFrame:
-    """Every opening of the dataset's test part, in order of time."""
-    return data.read_ledger(studies[0].ledger)
+    """Every opening of the dataset's test part, in order of time; `changed` is what a final one
+    has other than the final one before it."""
+    frame, before = data.read_ledger(studies[0].ledger), None
+    known = contents(studies[0])
+    changed = []
+    for row in frame.to_dict("records"):
+        final = row["kind"] == "final"
+        changed.append(_changed(before, row, known) if final and before else "")
+        before = row if final else before
+    return frame.assign(changed=changed)
+
+
+def contents(study: Study) -> dict[str, dict]:
+    """What every study of a dataset is (identity → content), as recorded beside this one."""
+    found = {}
+    for path in study.shelf.glob("*/study.json"):
+        description = json.loads(path.read_text())
+        found[description["identity"]] = description["content"]
+    return found
+
+
+def _changed(before: Mapping, row: Mapping, known: Mapping[str, dict]) -> str:
+    """What differs between two final openings: model, parameters, or the configuration alone."""
+    if before["model"] != row["model"]:
+        return f"the model, {before['model']} before"
+    if before["study"] == row["study"]:
+        return "the configuration of the same study"
+    sides = [_flat(known.get(each["study"], {})) for each in (before, row)]
+    differ = [n for n in sides[0] | sides[1] if sides[0].get(n) != sides[1].get(n)]
+    told = [
+        f"{n} {sides[0].get(n, 'default')} → {sides[1].get(n, 'default')}"
+        if n != "indicator"
+        else "the constrained columns"
+        for n in differ
+    ]
+    return "; ".join(told) or "the same model, studied anew"
+
+
+def _flat(content: Mapping) -> dict:
+    """The parameters of a study's content by name, and its indicator."""
+    parts = (content.get(name, {}) for name in ("training", "cv", "search", "refit"))
+    flat = {name: value for part in parts for name, value in part.items()}
+    return flat | {"indicator": content.get("indicator")}
 
 
 def published(dataset: str) -> pd.DataFrame:
@@ -187,11 +229,12 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> pd.DataFrame:
     found = []
     for name in rule["baselines"]:
         if name in recorded and rule["challenger"] in recorded:
-            found += _comparison(recorded[rule["challenger"]], recorded[name], rule)
+            found += comparison(recorded[rule["challenger"]], recorded[name], rule)
     return pd.DataFrame(found)
 
 
-def _comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
+def comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
+    """One challenger against one baseline: the rows of `comparisons`, all test rows first."""
     metric = data.SPECS[challenger.dataset].metric
     arrays = challenger.record.read_npz("predictions.npz")
     fresh = [study.runs("validation") for study in (baseline, challenger)]

@@ -17,6 +17,7 @@ import pandas as pd
 
 from mononet import (
     data,
+    evidence_page,
     figures,
     groups,
     parameters,
@@ -72,6 +73,11 @@ class Page:
     def secondary(self) -> list[secondary.Secondary]:
         """The dataset's secondary studies, recorded or not."""
         return secondary.of(self.dataset, self.parameters)
+
+    @functools.cached_property
+    def evidence(self) -> list[evidence_page.Case]:
+        """The comparisons of the rule on the evidence ladder, recorded or not."""
+        return evidence_page.cases(self.dataset, self.parameters)
 
     @functools.cached_property
     def rule(self) -> dict:
@@ -191,7 +197,9 @@ class Page:
     # --- tables, figures, words -------------------------------------------------------------
 
     def table(self, name: str) -> Html:
-        """A table of `tables`, by name."""
+        """A table of `tables`, or of `evidence_page`, by name."""
+        if name in ("ladder", "rungs", "log"):
+            return evidence_page.show(name, self.evidence)
         if name == "published":
             return tables.published(self.dataset)
         if name == "secondary":
@@ -217,7 +225,9 @@ class Page:
         return getattr(figures, name)(self.recorded) if self.recorded else self.nothing()
 
     def words(self, name: str) -> Html:
-        """A paragraph of `prose`, by name."""
+        """Words of `prose`, or of `evidence_page`, by name."""
+        if name in evidence_page.SHOWN_ON_PAGE:
+            return evidence_page.show(name, self.evidence)
         if name in ("decision", "limits", "triggers"):
             rule = self.rule
             return prose.decision(rule) if name == "decision" else prose.bullets(rule[name])

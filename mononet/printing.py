@@ -168,15 +168,21 @@ def link(study: Study, path: str, text: str, up: str = "../") -> Html:
     return Html(f'<a href="{html.escape(f"{up}results/{study.dataset}/{path}")}">{shown}</a>')
 
 
-def source(studies: Iterable[Study], *files: str) -> Html:
+def source(studies: Iterable[Study], *names: str) -> Html:
     """The line under a table or figure: the files that it was made from, study by study."""
     studies = list(studies)
+    made = f'<p class="mn-source">Made from {files(studies, *names)}.</p>'
+    return Html(made if studies else "")
+
+
+def files(studies: Sequence[Study], *names: str) -> Html:
+    """Files of several studies, each with a link a study."""
     parts = [
-        f"<code>{html.escape(file)}</code> of "
-        + ", ".join(link(s, f"{s.folder.name}/{file}", s.model) for s in studies)
-        for file in files
+        f"<code>{html.escape(name)}</code> of "
+        + ", ".join(link(s, f"{s.folder.name}/{name}", s.model) for s in studies)
+        for name in names
     ]
-    return Html(f'<p class="mn-source">Made from {"; ".join(parts)}.</p>' if studies else "")
+    return Html("; ".join(parts))
 
 
 def box(kind: str, title: str, *paragraphs: str) -> Html:

@@ -91,9 +91,10 @@ class Record:
         """Whether `name` is a recorded file."""
         return name in self._checksums()
 
-    def check(self):
-        """Hold every recorded file to its checksum; RecordError names the first that differs."""
-        for name in self.names():
+    def check(self, *names):
+        """Hold recorded files (all, or those named) to their checksums; RecordError names the
+        first that differs."""
+        for name in names or self.names():
             self._read(name)
 
     def read_text(self, name) -> str:

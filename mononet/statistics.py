@@ -322,16 +322,7 @@ def metric_bootstrap(
     """
     _known(name)
     pair = np.stack(_paired(baseline, challenger))
-    if blocks is None:
-        sums, rows = pair, np.ones(pair.shape[1])
-    else:
-        if np.shape(blocks) != pair.shape[1:]:
-            raise StatisticsError(f"{np.shape(blocks)} blocks for {pair.shape[1]} rows")
-        _, label = np.unique(blocks, return_inverse=True)
-        sums = np.stack([np.bincount(label, side) for side in pair])
-        rows = np.bincount(label)
-    if rows.size < 2:
-        raise StatisticsError("one block cannot be drawn again; two are needed")
+    sums, rows = _block_sums(pair, blocks)
 
     def gap(sums, rows):
         a, c = (_mean_metric(name, side / rows) for side in sums)
@@ -342,6 +333,28 @@ def metric_bootstrap(
         for index in _resamples(np.random.default_rng(seed), rows.size, resamples)
     ]
     return _interval(gap(sums.sum(axis=1), rows.sum()), draws)
+
+
+def pairs_apart(name, baseline, challenger, blocks=None, resamples=RESAMPLES, seed=SEED):
+    """For every pair of trained models, whether the interval of `metric_bootstrap` leaves zero out.
+
+    `baseline` (seeds, rows) and `challenger` (seeds, rows) come from `row_metric`; the answer is
+    (baseline seeds, challenger seeds): +1 in favor of the challenger, -1 of the baseline, else 0.
+    """
+    _known(name)
+    sides = [_finite(baseline, 2, least=2), _finite(challenger, 2, least=2)]
+    if sides[0].shape[1] != sides[1].shape[1]:
+        raise StatisticsError(f"not paired: {sides[0].shape[1]} against {sides[1].shape[1]} values")
+    sums, rows = _block_sums(np.concatenate(sides), blocks)
+    means = []
+    for index in _resamples(np.random.default_rng(seed), rows.size, resamples):
+        labels = index + rows.size * np.arange(len(index))[:, None]
+        drawn = np.bincount(labels.ravel(), minlength=index.size).reshape(index.shape)
+        means.append(_mean_metric(name, (drawn @ sums.T) / (drawn @ rows)[:, None]))
+    means = np.concatenate(means) * (-1 if name == "accuracy" else 1)
+    a, c = means[:, : len(sides[0])], means[:, len(sides[0]) :]
+    low, high = np.percentile(a[:, :, None] - c[:, None, :], TAILS, axis=0)
+    return (low > 0).astype(int) - (high < 0)
 
 
 def two_level_bootstrap(
@@ -473,6 +486,21 @@ def _resamples(rng, n, resamples) -> Iterator[np.ndarray]:
     step = max(1, CHUNK // n)
     for start in range(0, resamples, step):
         yield rng.integers(n, size=(min(step, resamples - start), n))
+
+
+def _block_sums(values, blocks):
+    """Sums of `values` (sides, rows) over each block, (sides, blocks), and the blocks' rows."""
+    if blocks is None:
+        sums, rows = values, np.ones(values.shape[1])
+    else:
+        if np.shape(blocks) != values.shape[1:]:
+            raise StatisticsError(f"{np.shape(blocks)} blocks for {values.shape[1]} rows")
+        _, label = np.unique(blocks, return_inverse=True)
+        sums = np.stack([np.bincount(label, side) for side in values])
+        rows = np.bincount(label)
+    if rows.size < 2:
+        raise StatisticsError("one block cannot be drawn again; two are needed")
+    return sums, rows
 
 
 def _seed_shares(rng, losses, resamples):

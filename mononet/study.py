@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -167,7 +168,20 @@ class Study:
         mine = ledger[(ledger["study"] == self.identity) & (ledger["kind"] == "final")]
         if mine["configuration"].nunique() > 1:
             return "the test part was opened for more than one configuration"
+        if len(mine) and self.complete and _time(mine["time"].min()) < self._selection_ended():
+            return "the test part was opened before its selection had ended"
         return None
+
+    def _selection_ended(self) -> datetime:
+        """The earliest moment at which the search can have ended, by what it took."""
+        spent = self.record.read_csv("cost.csv")
+        seconds = spent.loc[spent["step"] == "search", "seconds"].sum()
+        started = _time(self.description["provenance"]["started"])
+        return started + timedelta(seconds=max(0, seconds - 2))  # both times are whole seconds
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 @functools.lru_cache

@@ -335,6 +335,7 @@ def ledger(studies: Sequence[Study]) -> Html:
         Column("model", lambda row: row["model"] or NONE, ""),
         Column("study", lambda row: row["study"][:8] or NONE, ""),
         Column("configuration", lambda row: row["configuration"][:8] or NONE, ""),
+        Column("what changed since the last", lambda row: row["changed"] or NONE, ""),
     ]
     reasons = frame[["kind", "reason"]].drop_duplicates().itertuples(index=False)
     note = " ".join(f"{kind.capitalize()}: {reason}." for kind, reason in reasons)

@@ -19,6 +19,9 @@ TABLES = [
     "published",
     "ledger",
     "secondary",
+    "ladder",
+    "rungs",
+    "log",
 ]
 FIGURES = ["noises", "selection", "curves", "effects", "trials"]
 WORDS = [
@@ -36,6 +39,10 @@ WORDS = [
     "price",
     "first_version",
     "indicator",
+    "lacking",
+    "wanted",
+    "noises in words",
+    "claim",
 ]
 
 

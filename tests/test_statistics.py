@@ -381,3 +381,22 @@ def test_every_public_function_says_what_it_is():
     for name, function in inspect.getmembers(s, inspect.isfunction):
         if function.__module__ == s.__name__ and not name.startswith("_"):
             assert function.__doc__, name
+
+
+@pytest.mark.parametrize("name", ["mse", "rmse", "accuracy"])
+@pytest.mark.parametrize("blocked", [True, False])
+def test_pairs_apart_says_of_every_pair_what_its_interval_says(name, blocked):
+    rng = np.random.default_rng(3)
+    blocks = np.repeat(np.arange(15), 4) if blocked else None
+    sides = [(rng.random((n, 60)) < p).astype(float) for n, p in ((3, 0.55), (2, 0.75), (2, 0.55))]
+    for challenger in sides[1:]:
+        found = s.pairs_apart(name, sides[0], challenger, blocks, resamples=200)
+        assert found.shape == (3, 2)
+        for a, c in np.ndindex(found.shape):
+            one = s.metric_bootstrap(name, sides[0][a], challenger[c], blocks, resamples=200)
+            assert found[a, c] == (one.low > 0) - (one.high < 0)
+
+
+def test_pairs_apart_needs_the_same_rows():
+    with pytest.raises(s.StatisticsError, match="not paired"):
+        s.pairs_apart("mse", np.ones((2, 5)), np.ones((2, 4)))

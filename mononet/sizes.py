@@ -1,0 +1,67 @@
+"""The size table: the gap of a pair at 25, 50 and 100 % of the training rows, as recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mononet import statistics
+from mononet.record import Record, RecordError
+from mononet.study import Study
+
+SHARES = (0.25, 0.5, 1.0)
+
+
+def table(study: Study) -> tuple[pd.DataFrame, str] | None:
+    """sizes.csv of the newest complete size table with the rows of a study's dataset, and its
+    folder's name; None where there is none."""
+    found = []
+    for folder in Path(study.parameters["results_dir"]).glob("experiments/size_table-*"):
+        record = Record(folder)
+        try:
+            if not (record.has("experiment.json") and record.has("sizes.csv")):
+                continue
+            description = record.read_json("experiment.json")
+            if description["content"]["data"].get(study.dataset) != study.fingerprint:
+                continue
+            if "seconds" in description:
+                started = description["provenance"]["started"]
+                found.append((started, folder.name, record.read_csv("sizes.csv")))
+        except RecordError:
+            continue
+    if not found:
+        return None
+    _, name, frame = max(found, key=lambda each: each[:2])
+    return frame[frame["dataset"] == study.dataset], name
+
+
+def gaps(frame: pd.DataFrame, challenger: str, baseline: str) -> pd.DataFrame | None:
+    """A row a share: rows, mean gap in the loss over folds (positive: the challenger is better) and
+    its standard error, over folds, or over seeds where there is one fold; None unless both models
+    have every share."""
+    found = []
+    folds = [name for name in ("partition", "fold") if name in frame]
+    for share in SHARES:
+        part = frame[np.isclose(frame["share"], share)]
+        losses = {
+            model: part[part["model"] == model].pivot_table(
+                index=folds, columns="seed", values="loss"
+            )
+            for model in (baseline, challenger)
+        }
+        if any(each.empty for each in losses.values()):
+            return None
+        a, c = (losses[model].mean(axis=1) for model in (baseline, challenger))
+        if len(a) > 1:
+            test = statistics.paired_t(a, c)
+            gap, se = test.mean, test.se
+        else:
+            gap = float((a - c).iloc[0])
+            sides = [each.to_numpy() for each in losses.values()]
+            spreads = [statistics.seed_sd(s) / np.sqrt(s.shape[1]) for s in sides if s.shape[1] > 1]
+            se = float(np.hypot.reduce(spreads)) if spreads else np.nan
+        rows = int(part["rows"].iloc[0])
+        found.append({"share": share, "rows": rows, "gap": gap, "se": se})
+    return pd.DataFrame(found)

@@ -1,0 +1,325 @@
+"""The upper rungs of a recorded comparison: Larger than noise, Relevant and Bounded.
+
+Larger than noise is two lines, one a noise; each says what it covers, and neither contains the
+other. A tie climbs as well: its noises have to leave no room for a difference that matters.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from mononet import data, frames, printing, sizes, statistics
+from mononet.evidence import Comparison
+from mononet.ladder import LOSS, NOT, OPEN, PARTLY, SHOWN, TIE, WIN, Part, chain
+from mononet.printing import Html, decimals, number, significant
+from mononet.rungs import Found, judged, part
+
+RULE_FIRST = "a rule that was committed before the first final opening, and not changed since"
+
+
+# --- 3 Larger than noise ------------------------------------------------------------------------
+
+
+def signed(comparison: Comparison, value: float, digits: int) -> str:
+    return number(comparison.factor * value, digits)
+
+
+def retraining(comparison: Comparison) -> Part:
+    """The gap on fresh folds against the spread over seeds."""
+
+    def find() -> Found:
+        row, outcome, bar = comparison.whole, comparison.outcome, comparison.rule["gap_over_sd"]
+        gap, sd = row["fresh_gap"], row["seed_sd"] if math.isfinite(row["seed_sd"]) else 0.0
+        found = f"Training again: {fresh(comparison)}."
+        if outcome == TIE:
+            difference, spread = comparison.fresh
+            holds = abs(difference) + bar * spread < row["matters"]
+            missing = (
+                f"seeds enough that {amount(comparison, row['matters'])} more or less on fresh "
+                "folds can be excluded"
+            )
+        elif outcome == OPEN:
+            holds, missing = abs(gap) > bar * sd, _decided(comparison)
+        else:
+            holds = {WIN: 1, LOSS: -1}[outcome] * gap > bar * sd
+            missing = (
+                f"a gap on fresh folds of more than {bar:g} seed standard deviations in favor of "
+                f"{comparison.ahead}"
+            )
+        status, found, missing = judged(holds, found, missing)
+        if status == SHOWN and not comparison.standing.rule:
+            return PARTLY, found, RULE_FIRST
+        return status, found, missing
+
+    return part("retraining", comparison, find, ["runs.csv"])
+
+
+def fresh(comparison: Comparison) -> str:
+    """The gap on the fresh folds, beside the seed sd; a clause."""
+    row, ours, theirs = comparison.whole, comparison.label, comparison.named(comparison.baseline)
+    gap, sd, bar = row["fresh_gap"], row["seed_sd"], comparison.rule["gap_over_sd"]
+    loss = comparison.rule["loss"].replace("_", " ")
+    said = f"on fresh folds the mean {loss} of {ours} is {significant(abs(gap))} "
+    said += f"{'lower' if gap > 0 else 'higher'} than that of {theirs}"
+    if not (math.isfinite(sd) and sd > 0):
+        return said + ", and seeds move neither (n = 1)"
+    said += f", {significant(abs(gap) / sd)} seed standard deviations of {significant(sd)}"
+    return said + f" (n = {comparison.seeds()}; the rule asks for more than {bar:g})"
+
+
+def sampling(comparison: Comparison) -> Part:
+    """The gap of one trained pair with the test rows, or days, drawn again."""
+
+    def find() -> Found:
+        row = comparison.whole
+        if "gap" not in row:
+            return NOT, "", "predictions that are finite"
+        ours, theirs = comparison.label, comparison.named(comparison.baseline)
+        apart = comparison.apart
+        found = (
+            f"Drawing the {blocks(comparison)} again: {_pair(comparison)}. So many show a true "
+            f"difference four times in five when it is {amount(comparison, row['detectable'])} or "
+            f"more. Of {apart.size} pairs of trained models, {_count(apart > 0)} leave zero out in "
+            f"favor of {ours}, {_count(apart < 0)} in favor of {theirs}."
+        )
+        status, found, missing = judged(comparison.outcome != OPEN, found, _decided(comparison))
+        if comparison.outcome == TIE and not comparison.standing.rule:
+            return PARTLY, found, RULE_FIRST
+        return status, found, missing
+
+    return part(f"drawing {comparison.rule['blocks']} again", comparison, find, ["predictions.npz"])
+
+
+def _decided(comparison: Comparison) -> str:
+    row = comparison.whole
+    size = f"{amount(comparison, row['matters'])} on both sides" if "gap" in row else "what matters"
+    return f"a test interval that leaves zero out, or that lies within {size}"
+
+
+def _count(which: np.ndarray) -> str:
+    return f"{which.sum()}" if which.any() else "none"
+
+
+def blocks(comparison: Comparison) -> str:
+    row = comparison.whole
+    if comparison.rule["blocks"] == "rows":
+        return f"{row['n']:,} test rows"
+    return f"{row['blocks']:,.0f} test {comparison.rule['blocks']} with their {row['n']:,} rows"
+
+
+def interval(comparison: Comparison, sign: int = 1) -> tuple[str, str, str]:
+    """The gap of one trained pair and the ends of its interval; `sign` −1 turns it around."""
+    row = comparison.whole
+    digits = decimals(comparison.factor * (row["high"] - row["low"]) / 4)
+    low, high = sorted((sign * row["low"], sign * row["high"]))
+    return tuple(signed(comparison, value, digits) for value in (sign * row["gap"], low, high))
+
+
+def _pair(comparison: Comparison) -> str:
+    gap, low, high = interval(comparison)
+    return (
+        f"the gap of one trained pair, the first final seeds, is {gap}{comparison.unit}, positive "
+        f"for {comparison.label}, with a 95 % interval from {low} to {high}"
+    )
+
+
+def amount(comparison: Comparison, value: float) -> str:
+    """A difference of the metric with its unit, two digits."""
+    return f"{significant(comparison.factor * abs(value))}{comparison.unit}"
+
+
+# --- 4 Relevant ---------------------------------------------------------------------------------
+
+
+def gap(comparison: Comparison) -> Part:
+    """The gap against the smallest difference declared to matter, and what it costs."""
+
+    def find() -> Found:
+        row, outcome = comparison.whole, comparison.outcome
+        if outcome == OPEN:
+            return NOT, "", "a gap, or a tie, that drawing the rows again leaves standing"
+        size, matters = (amount(comparison, row[name]) for name in ("gap", "matters"))
+        found = f"{size}, where {matters} matter; {cost(comparison)}"
+        if outcome == TIE:
+            return SHOWN, found, ""
+        missing = f"a gap of at least {matters} (it is {size})"
+        return judged(abs(row["gap"]) >= row["matters"], found, missing)
+
+    files = ["predictions.npz", "cost.csv"]
+    return part("gap against what matters", comparison, find, files, needed=True)
+
+
+def cost(comparison: Comparison) -> str:
+    (train, predict), (train_b, predict_b) = comparison.cost
+    return (
+        f"one final training takes {significant(train)} s with {comparison.label} and "
+        f"{significant(train_b)} s with {comparison.named(comparison.baseline)}, 1,000 predictions "
+        f"{significant(1000 * predict)} and {significant(1000 * predict_b)} ms"
+    )
+
+
+def holds(row: Mapping, outcome: str) -> bool | None:
+    """Whether a result holds on a slice; None where so few rows could not have told: below 30, or
+    where the difference that matters could not be detected."""
+    if outcome == OPEN or "gap" not in row or row["detectable"] > row["matters"]:
+        return None
+    if outcome == TIE:
+        return abs(row["gap"]) < row["matters"]
+    return row["gap"] >= 0 if outcome == WIN else row["gap"] <= 0
+
+
+WORDS = {True: "holds", False: "does not hold", None: "not shown"}
+
+
+def slices(comparison: Comparison) -> Part:
+    """Whether the result holds on every slice that the rule declares."""
+
+    def find() -> Found:
+        found = {row["rows"]: (holds(row, comparison.outcome), row) for row in comparison.rows[1:]}
+        said = "; ".join(
+            f"{name}: {_slice(comparison, row)}, {WORDS[word]}"
+            for name, (word, row) in found.items()
+        )
+        words = [word for word, _ in found.values()]
+        against = [name for name, (word, _) in found.items() if word is False]
+        unknown = [name for name, (word, _) in found.items() if word is None]
+        if against:
+            return NOT, said, f"the result on {against[0]}"
+        if unknown:
+            needs = f"rows enough on {unknown[0]} to see what matters there"
+            return (PARTLY if True in words else NOT), said, needs
+        return SHOWN, said, ""
+
+    return part("declared slices", comparison, find, ["predictions.npz"])
+
+
+def _slice(comparison: Comparison, row: Mapping) -> str:
+    if "gap" not in row:
+        return f"n = {row['n']:,}"
+    digits = decimals(comparison.factor * (row["high"] - row["low"]) / 4)
+    gap, low, high = (signed(comparison, row[name], digits) for name in ("gap", "low", "high"))
+    return (
+        f"n = {row['n']:,}, {gap} [{low}, {high}], detectable "
+        f"{significant(comparison.factor * row['detectable'])}"
+    )
+
+
+def declared(comparison: Comparison) -> Part:
+    """What matters and the slices were declared before anything could be seen."""
+
+    def find() -> Found:
+        standing = comparison.standing
+        return judged(standing.rule, f"{standing.name}: {standing.said}", RULE_FIRST)
+
+    also = Html(f"<code>params/{comparison.dataset}.rule.yaml</code>")
+    return part("declared beforehand", comparison, find, ["study.json"], also=also)
+
+
+# --- 5 Bounded ----------------------------------------------------------------------------------
+
+
+def bounds(comparison: Comparison) -> list[Part]:
+    """Every declared slice has rows enough for an interval."""
+
+    def find() -> Found:
+        rows = comparison.rows[1:]
+        shown = [row["rows"] for row in rows if "gap" in row]
+        few = [f"{row['rows']} (n = {row['n']})" for row in rows if "gap" not in row]
+        found = f"{len(shown)} of {len(rows)} slices with an interval"
+        if not few:
+            return SHOWN, found, ""
+        missing = f"{frames.FEWEST_ROWS} rows or more on {few[0]}"
+        return (PARTLY if shown else NOT), found, missing
+
+    return [part("slices with data", comparison, find, ["predictions.npz"], needed=True)]
+
+
+def periods(comparison: Comparison) -> list[Part]:
+    """First against second half of the test days; nothing where rows have no order in time."""
+    if comparison.rule["blocks"] == "rows":
+        return []
+
+    def find() -> Found:
+        block = comparison.challenger.record.read_npz("predictions.npz")["block"]
+        early = block <= np.median(np.unique(block))
+        halves = [
+            frames.paired(comparison.baseline, comparison.challenger, mask)
+            for mask in (early, ~early)
+        ]
+        if not all(halves):
+            return NOT, "", "rows enough in both halves of the days"
+        said = [_slice(comparison, half | {"n": int(mask.sum())})
+                for half, mask in zip(halves, (early, ~early), strict=True)]  # fmt: skip
+        found = f"first half of the days {said[0]}; second half {said[1]}"
+        return SHOWN, f"{found}; lag-1 autocorrelation of the days {_lag(comparison):.2f}", ""
+
+    return [part("periods", comparison, find, ["predictions.npz"])]
+
+
+def _lag(comparison: Comparison) -> float:
+    """Lag-1 autocorrelation of the paired differences by block."""
+    both = [study.record.read_npz("predictions.npz") for study in comparison.both]
+    losses = [
+        statistics.row_metric(comparison.metric, a["target"], a["predictions"][0]) for a in both
+    ]
+    by_block = pd.Series(losses[1] - losses[0]).groupby(both[0]["block"]).mean()
+    return statistics.lag1_autocorrelation(by_block)
+
+
+def size(comparison: Comparison) -> list[Part]:
+    """The gap at 25, 50 and 100 % of the training rows, on validation folds."""
+
+    def find() -> Found:
+        table = sizes.table(comparison.challenger)
+        names = [study.model for study in comparison.both]
+        frame = None if table is None else sizes.gaps(table[0], *names)
+        if frame is None:
+            return NOT, "", "the size table"
+        return SHOWN, _sizes(frame), ""
+
+    table = sizes.table(comparison.challenger)
+    also = ""
+    if table and printing.is_published(comparison.challenger.parameters["results_dir"]):
+        also = f'<a href="../results/experiments/{table[1]}/sizes.csv"><code>sizes.csv</code></a>'
+    return [part("size", comparison, find, [], also=also)]
+
+
+def _sizes(frame: pd.DataFrame) -> str:
+    shares = chain([f"{100 * share:.0f}" for share in frame["share"]])
+    told = chain([printing.plus_minus(row.gap, row.se) for row in frame.itertuples()])
+    return (
+        f"with {shares} % of the training rows the gap of the loss on validation folds is {told} "
+        "(standard errors)"
+    )
+
+
+def untested(comparison: Comparison) -> list[Part]:
+    """What was used and what was never tested, as the rule lists it."""
+    limits, spec = comparison.rule["limits"], data.SPECS[comparison.dataset]
+    said = f"{len(spec.features)} features used; {len(limits)} limits listed"
+    also = Html(f"<code>params/{comparison.dataset}.rule.yaml</code>")
+    return [part("never tested", comparison, lambda: (SHOWN, said, ""), [], also=also)]
+
+
+def triggers(comparison: Comparison) -> list[Part]:
+    """What would reopen the question, one of it with a date."""
+
+    def find() -> Found:
+        dated = [
+            text for text in comparison.rule["triggers"] if re.search(r"\d{4}-\d\d-\d\d", text)
+        ]
+        found = f"{len(comparison.rule['triggers'])} triggers, {len(dated)} with a date"
+        return judged(bool(dated), found, "a trigger with a date")
+
+    also = Html(f"<code>params/{comparison.dataset}.rule.yaml</code>")
+    return [part("triggers", comparison, find, [], also=also)]
+
+
+NOISE = (retraining, sampling)
+RELEVANT = (gap, slices, declared)
+BOUNDED = (bounds, periods, size, untested, triggers)
