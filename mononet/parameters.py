@@ -130,6 +130,9 @@ TABLE = {
             help="folder of the published files; null looks in the cache, then downloads",
         ),
         Parameter("results_dir", "str", help="folder where studies are recorded"),
+        Parameter("runs", "str", help="CSV of final runs: model, seed, split, metric, value"),
+        Parameter("blocks", "str", nullable=True, help="CSV of losses: block, model, loss"),
+        Parameter("rule", "str", nullable=True, help="YAML file: what a review compares, and how"),
     )
 }
 
