@@ -1,4 +1,4 @@
-"""The command line: ``python -m mononet run | book | study | verify | data``."""
+"""The command line: ``python -m mononet run | book | study | verify | data | review``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from mononet import data, parameters, recording, secondary, site, tables
+from mononet import data, parameters, recording, review, runlog, secondary, site, tables
 from mononet.parameters import ParameterError
 from mononet.record import RecordError
 from mononet.recording import StudyError
@@ -33,6 +33,7 @@ SPEAKING = (
     StudyError,
     SearchError,
     site.SiteError,
+    runlog.ReviewError,
 )
 
 
@@ -234,6 +235,17 @@ def joined(words: list[str]) -> list[str]:
     return found
 
 
+def show_review(arguments) -> None:
+    """Review a log of final runs: a reviewer's checks, both noises, and what is left to claim."""
+    files = {"runs": arguments.runs, "blocks": arguments.blocks, "rule": arguments.rule}
+    if arguments.runs is None:  # the toy log, wherever this is called from
+        toy = parameters.resolve("review")
+        files = {name: ROOT / toy[name] for name in files} | {
+            name: value for name, value in files.items() if value is not None
+        }
+    print(review.as_text(review.review(**files)))
+
+
 def positive(text: str) -> int:
     """A whole number from 1 up, as typed."""
     if not text.isdigit() or int(text) < 1:
@@ -292,6 +304,10 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("dataset", nargs="?", help="all datasets whose rows are here if left out")
     added.add_argument("model", nargs="*")
     added.add_argument("--seeds", type=positive, default=2, help="recorded seeds to retrain (2)")
+    added = command("review", show_review)
+    added.add_argument("runs", nargs="?", help="CSV: model, seed, split, metric, value (a toy log)")
+    added.add_argument("--blocks", help="CSV of losses by block: block, model, loss")
+    added.add_argument("--rule", help="YAML: challenger, baseline, gap_over_sd, shifted, …")
     added = command("data", show_data)
     added.add_argument("action", nargs="?", choices=["fetch"])
     added.add_argument("name", nargs="?", default="all", help="a dataset, or all")

@@ -216,16 +216,13 @@ class Chapter:
 def summary(chapter: Chapter) -> Html:
     """How far the claims of the book climb, in one paragraph."""
     every = chapter.every
-    stops = [
-        f"{sum(case.ladder.height == n for case in every)} below {name}"
-        for n, name in enumerate(RUNGS)
-        if any(case.ladder.height == n for case in every)
-    ]
+    counts = {name: sum(c.ladder.height == n for c in every) for n, name in enumerate(RUNGS)}
+    stops = [f"{count} below {name}" for name, count in counts.items() if count]
     top = sum(case.ladder.height == len(RUNGS) for case in every)
     return paragraph(
         f"The rules of {len(chapter.cases)} datasets declare {len(every)} comparisons. "
         f"{top or 'None'} of them {'stands' if top == 1 else 'stand'} on all five rungs"
-        + (f"; {chain(stops)} stop." if stops else ".")
+        + (f"; of the others, the claim stops for {chain(stops)}." if stops else ".")
     )
 
 

@@ -158,6 +158,9 @@ TABLE = {
         Parameter("configurations", "int", 1, 10_000, help="equally good ones to choose among"),
         Parameter("noise_sd", "float", 1e-6, 1.0, help="sd of the noise on a simulated score"),
         Parameter("truth", "float", 0.0, 10.0, help="true loss of every simulated configuration"),
+        Parameter("runs", "str", help="CSV of final runs: model, seed, split, metric, value"),
+        Parameter("blocks", "str", nullable=True, help="CSV of losses: block, model, loss"),
+        Parameter("rule", "str", nullable=True, help="YAML file: what a review compares, and how"),
     )
 }
 

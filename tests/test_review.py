@@ -1,0 +1,183 @@
+"""Anybody's run log: the toy numbers, what each file lacks, and what is left to claim."""
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mononet import parameters, review
+from mononet.__main__ import ROOT, main
+from mononet.ladder import NOT, PARTLY, SHOWN
+from mononet.runlog import ReviewError
+
+TOY = ROOT / "book/_static/review"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The toy log in a folder of this test's own."""
+    for path in TOY.iterdir():
+        shutil.copy(path, tmp_path)
+    return {name: tmp_path / file for name, file in
+            (("runs", "runs.csv"), ("blocks", "blocks.csv"), ("rule", "rule.yaml"))}  # fmt: skip
+
+
+def edit(path, change):
+    change(pd.read_csv(path)).to_csv(path, index=False)
+
+
+def losses(path, difference):
+    """Blocks on which the challenger's loss is lower by `difference`."""
+    n = len(difference)
+    baseline = 0.5 + 0.01 * np.sin(np.arange(n))
+    sides = {"gbm": baseline, "mlp": baseline - difference}
+    rows = [{"block": k, "model": m, "loss": v[k]} for k in range(n) for m, v in sides.items()]
+    pd.DataFrame(rows).to_csv(path, index=False)
+
+
+def test_the_toy_log_comes_out_as_worked_by_hand(files):
+    found = review.review(**files)
+    assert found.gap("validation") == pytest.approx(0.0022)
+    assert found.seed_sd == pytest.approx(0.0053, abs=5e-5)
+    assert found.gap("validation") / found.seed_sd == pytest.approx(0.42, abs=5e-3)
+    assert found.bar == pytest.approx(0.0106, abs=1e-4)  # 2 × 0.0053; from all digits 0.01053
+    assert found.block.mean == pytest.approx(0.0085, abs=5e-5)
+    assert (found.block.low, found.block.high) == pytest.approx((0.0029, 0.0137), abs=5e-5)
+    assert found.block.mean / found.seed_sd == pytest.approx(1.62, abs=5e-3)
+    assert found.shifted == pytest.approx(-0.006)
+    assert [passed for _, passed, _, _ in found.checks()] == [False, True, False]
+    assert not found.recommended()
+
+
+def test_the_toy_blocks_are_the_draws_of_the_text(files):
+    wide = pd.read_csv(files["blocks"]).pivot(index="block", columns="model", values="loss")
+    drawn = np.random.default_rng(56).normal(0.003, 0.02, 52)
+    np.testing.assert_allclose(wide["gbm"] - wide["mlp"], drawn, atol=1e-11)
+
+
+def test_rungs_that_a_log_cannot_show_are_not_shown(files):
+    ladder = review.review(**files).ladder()
+    assert [rung.status for rung in ladder.rungs] == [NOT, NOT, PARTLY, PARTLY, NOT]
+    assert ladder.height == 0
+
+
+def test_what_is_left_of_a_log_without_fault(files):
+    edit(files["runs"], lambda t: t.assign(value=t["value"] - 0.05 * (t["model"] == "mlp")))
+    losses(files["blocks"], 0.05 + 0.01 * np.cos(np.arange(30)))
+    found = review.review(**files)
+    assert found.recommended()
+    statuses = [rung.status for rung in found.ladder().rungs]
+    assert statuses == [NOT, NOT, SHOWN, SHOWN, NOT]
+    said = " ".join(review.sections(found)["What is left"])
+    assert "supports no claim" in said and "and training again would say the same" in said
+    assert "yes, once rungs 1 and 2 are shown" in said
+
+
+def test_a_loss_climbs_the_same_rungs(files):
+    edit(files["runs"], lambda t: t.assign(value=t["value"] + 0.05 * (t["model"] == "mlp")))
+    losses(files["blocks"], -0.05 + 0.01 * np.cos(np.arange(30)))
+    found = review.review(**files)
+    statuses = [rung.status for rung in found.ladder().rungs]
+    assert statuses == [NOT, NOT, SHOWN, SHOWN, NOT]
+    assert "this trained gbm has the lower loss" in found.sentence()
+    assert not found.recommended()
+
+
+def test_higher_is_better_turns_the_gap_around(files):
+    edit(files["runs"], lambda t: t.assign(metric="accuracy"))
+    assert review.review(**files).gap("validation") == pytest.approx(-0.0022)
+
+
+def test_few_blocks_trust_the_paired_t(files):
+    losses(files["blocks"], np.array([0.011, -0.004, 0.009, 0.013, 0.002, 0.005]))
+    said = " ".join(review.review(**files).noises())
+    assert "With 6 blocks the interval to trust is the paired t's" in said
+    assert "Drift:" in said and "Lag-1" in said
+
+
+def test_without_blocks_and_rule_the_seeds_alone_speak(files):
+    found = review.review(files["runs"])
+    assert (found.challenger, found.baseline) == ("mlp", "gbm")
+    assert [passed for _, passed, _, _ in found.checks()] == [False, None, False]
+    assert "not known without losses by block" in " ".join(found.noises())
+    assert found.ladder().rungs[2].status == NOT
+
+
+def test_a_model_that_seeds_do_not_move_may_be_named(files):
+    edit(files["runs"], lambda t: t[(t["model"] == "mlp") | (t["seed"] == 0)])
+    with pytest.raises(ReviewError, match="one seed of gbm"):
+        review.review(**files)
+    files["rule"].write_text(files["rule"].read_text() + "deterministic: [gbm]\n")
+    assert review.review(**files).seed_sd == pytest.approx(0.0053, abs=5e-5)
+
+
+WRONG = {
+    "columns": ("runs", lambda t: t.rename(columns={"value": "loss"}), "expected the columns"),
+    "number": ("runs", lambda t: t.assign(value="high"), "line 2: value is no number"),
+    "twice": ("runs", lambda t: pd.concat([t, t[:1]]), "two rows for model mlp, seed 0"),
+    "metrics": ("runs", lambda t: t.assign(metric=["a", "b"] * (len(t) // 2)), "one metric"),
+    "metric": ("runs", lambda t: t.assign(metric="gini"), "lower gini is better is not known"),
+    "one model": ("runs", lambda t: t[t["model"] == "mlp"], "no run of gbm"),
+    "validation": ("runs", lambda t: t[t["split"] != "validation"], "no row of the split validat"),
+    "one seed": ("runs", lambda t: t[t["seed"] == 0], "one seed of mlp says nothing"),
+    "split": (
+        "runs",
+        lambda t: t[(t["split"] == "validation") | (t["model"] == "mlp")],
+        "the split shifted has no run of gbm",
+    ),
+    "unpaired": ("blocks", lambda t: t[1:], "block 1 has no loss of gbm"),
+    "block twice": ("blocks", lambda t: pd.concat([t, t[:1]]), "two losses of gbm for block 1"),
+    "one block": ("blocks", lambda t: t[:2], "two are needed"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_wrong_is_one_sentence(files, capsys, wrong):
+    name, change, expected = WRONG[wrong]
+    edit(files[name], change)
+    words = [str(files["runs"]), "--blocks", str(files["blocks"]), "--rule", str(files["rule"])]
+    assert main(["review", *words]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and said.count("\n") == 1
+    assert expected in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("challenger: lstm", "no run of lstm; models there: mlp, gbm"),
+        ("bar: 2", "unknown name 'bar'"),
+        ("gap_over_sd: many", "numbers above 0"),
+        ("smallest_difference: 0.1", "numbers above 0"),
+        ("{challenger: mlp, baseline: mlp}", "both mlp"),
+    ],
+)
+def test_a_rule_that_cannot_be_used_is_refused(files, capsys, line, expected):
+    files["rule"].write_text(line + "\n")
+    assert main(["review", str(files["runs"]), "--rule", str(files["rule"])]) == 1
+    assert expected in capsys.readouterr().err
+
+
+def test_files_that_are_not_there_or_no_table(files, capsys):
+    assert main(["review", "nowhere.csv"]) == 1
+    assert "nowhere.csv" in capsys.readouterr().err
+    files["runs"].write_text("")
+    assert main(["review", str(files["runs"])]) == 1
+    assert "no table of comma-separated values" in capsys.readouterr().err
+
+
+def test_the_command_reviews_the_toy_log_by_itself(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(["review"]) == 0
+    said = capsys.readouterr().out
+    for word in ("0.42 seed sd", "[0.0029, 0.0137], 1.62 seed sd", "Recommend mlp: no.", "rough"):
+        assert word in said
+    assert max(map(len, said.splitlines())) <= 100
+
+
+def test_the_page_reviews_what_its_parameters_name(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    found = review.open_chapter(parameters.resolve("review"))
+    for title in review.sections(found):
+        assert review.as_html(found, title).startswith("<ul>")
