@@ -113,6 +113,12 @@ TABLE = {
         Parameter("depth", "int", 1, 64, help="layers of an experiment's networks"),
         Parameter("batch_size", "int", 1, 65_536, help="rows of a step in an experiment"),
         Parameter("learning_rate", "float", 1e-6, 10, help="learning rate of an experiment"),
+        Parameter("widths", "list of int", 2, 1024, help="widths of an experiment's networks"),
+        Parameter("depths", "list of int", 1, 64, help="depths of an experiment's networks"),
+        Parameter(
+            "learning_rates", "list of float", 1e-6, 10, help="learning rates of an experiment"
+        ),
+        Parameter("steps", "int", 1, 1_000_000, help="steps of a training, to whole epochs"),
         Parameter(
             "engine",
             "str",
