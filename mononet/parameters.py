@@ -123,6 +123,12 @@ TABLE = {
         Parameter("depth", "int", 1, 64, help="layers of an experiment's networks"),
         Parameter("batch_size", "int", 1, 65_536, help="rows of a step in an experiment"),
         Parameter("learning_rate", "float", 1e-6, 10, help="learning rate of an experiment"),
+        Parameter("widths", "list of int", 2, 1024, help="widths of an experiment's networks"),
+        Parameter("depths", "list of int", 1, 64, help="depths of an experiment's networks"),
+        Parameter(
+            "learning_rates", "list of float", 1e-6, 10, help="learning rates of an experiment"
+        ),
+        Parameter("steps", "int", 1, 1_000_000, help="steps of a training, to whole epochs"),
         Parameter(
             "engine",
             "str",
@@ -147,8 +153,6 @@ TABLE = {
         Parameter("studies_dir", "str", help="folder of recorded studies that a chapter reads"),
         Parameter("outer_folds", "int", 2, 20, help="outer folds of nested cross-validation"),
         Parameter("splits", "int", 2, 100_000, help="random splits beside the published one"),
-        Parameter("steps", "int", 1, 1_000_000, help="training steps, rounded up to whole epochs"),
-        Parameter("learning_rates", "list of float", 1e-6, 10.0, help="learning rates of a grid"),
         Parameter("weight_decays", "list of float", 0.0, 10.0, help="weight decays of a grid"),
         Parameter("clip_norm", "float", 1e-6, 1e6, help="gradient norm above which is clipped"),
         Parameter("grid_seeds", "int", 2, 1000, help="seeds of a cell of a grid: 1000, 1001, …"),
