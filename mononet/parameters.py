@@ -29,7 +29,8 @@ class ParameterError(Exception):
 class Parameter:
     """One row of the table.
 
-    `kind` is int, float, str or bool, or "list of" one of them (not empty, without repetition);
+    `kind` is int, float, str or bool, or "list of" one of them (not empty; without repetition, but
+    for floats, which may be measurements);
     `low` and `high` are inclusive and, like `choices`, hold for each entry of a list.
     """
 
@@ -109,6 +110,10 @@ TABLE = {
             nullable=True,
             help="use at most this many training rows",
         ),
+        Parameter(
+            "baseline_losses", "list of float", help="losses of the baseline, block by block"
+        ),
+        Parameter("challenger_losses", "list of float", help="those of the challenger"),
         Parameter("resamples", "int", 100, 100_000, help="resamples of every bootstrap"),
         Parameter("studies", "int", 10, 1_000_000, help="simulated studies a cell"),
         Parameter("block_counts", "list of int", 3, 1000, help="blocks of a simulated study"),
@@ -137,6 +142,10 @@ TABLE = {
             nullable=True,
             help="folder of the published files; null looks in the cache, then downloads",
         ),
+        Parameter("row_counts", "list of int", 10, 100_000, help="numbers of training rows"),
+        Parameter("shares", "list of float", 0.01, 1, help="shares of the training rows of a fold"),
+        Parameter("most_epochs", "int", 1, 1000, nullable=True, help="cap on the epochs of a size"),
+        Parameter("studies_dir", "str", help="folder where recorded studies are read"),
         Parameter("results_dir", "str", help="folder where studies are recorded"),
     )
 }
@@ -157,7 +166,7 @@ def check(name, value):
     if not isinstance(value, list | tuple) or not value:
         raise _refused(row, value)
     entries = [_entry(row, each) for each in value]
-    if len(set(entries)) < len(entries):
+    if len(set(entries)) < len(entries) and not row.kind.endswith("float"):
         raise ParameterError(f"{name}: {value!r} names the same thing twice")
     return entries
 
