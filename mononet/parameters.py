@@ -144,7 +144,14 @@ TABLE = {
         ),
         Parameter("row_counts", "list of int", 10, 100_000, help="numbers of training rows"),
         Parameter("shares", "list of float", 0.01, 1, help="shares of the training rows of a fold"),
-        Parameter("most_epochs", "int", 1, 1000, nullable=True, help="cap on the epochs of a size"),
+        Parameter(
+            "most_epochs",
+            "int",
+            1,
+            1000,
+            nullable=True,
+            help="cap on a size's epochs or iterations",
+        ),
         Parameter("studies_dir", "str", help="folder where recorded studies are read"),
         Parameter("results_dir", "str", help="folder where studies are recorded"),
     )
