@@ -30,7 +30,8 @@ class ParameterError(Exception):
 class Parameter:
     """One row of the table.
 
-    `kind` is int, float, str or bool, or "list of" one of them (not empty, without repetition);
+    `kind` is int, float, str or bool, or "list of" one of them (not empty; without repetition, but
+    for floats, which may be measurements);
     `low` and `high` are inclusive and, like `choices`, hold for each entry of a list.
     """
 
@@ -112,6 +113,10 @@ TABLE = {
             nullable=True,
             help="use at most this many training rows",
         ),
+        Parameter(
+            "baseline_losses", "list of float", help="losses of the baseline, block by block"
+        ),
+        Parameter("challenger_losses", "list of float", help="those of the challenger"),
         Parameter("resamples", "int", 100, 100_000, help="resamples of every bootstrap"),
         Parameter("studies", "int", 10, 1_000_000, help="simulated studies a cell"),
         Parameter("block_counts", "list of int", 3, 1000, help="blocks of a simulated study"),
@@ -149,8 +154,18 @@ TABLE = {
             nullable=True,
             help="folder of the published files; null looks in the cache, then downloads",
         ),
+        Parameter("row_counts", "list of int", 10, 100_000, help="numbers of training rows"),
+        Parameter("shares", "list of float", 0.01, 1, help="shares of the training rows of a fold"),
+        Parameter(
+            "most_epochs",
+            "int",
+            1,
+            1000,
+            nullable=True,
+            help="cap on a size's epochs or iterations",
+        ),
+        Parameter("studies_dir", "str", help="folder where recorded studies are read"),
         Parameter("results_dir", "str", help="folder where studies are recorded"),
-        Parameter("studies_dir", "str", help="folder of recorded studies that a chapter reads"),
         Parameter("outer_folds", "int", 2, 20, help="outer folds of nested cross-validation"),
         Parameter("splits", "int", 2, 100_000, help="random splits beside the published one"),
         Parameter("weight_decays", "list of float", 0.0, 10.0, help="weight decays of a grid"),
@@ -186,6 +201,8 @@ def check(name, value):
     entries = [_entry(row, each) for each in value]
     if len(set(entries)) < len(entries):
         raise ParameterError(f"{name}: {_shown(value)} names the same thing twice")
+    if len(set(entries)) < len(entries) and not row.kind.endswith("float"):
+        raise ParameterError(f"{name}: {value!r} names the same thing twice")
     return entries
 
 

@@ -21,6 +21,8 @@ def test_every_notebook_runs_in_quick_form(notebook, tmp_path):
     output = tmp_path / "out.ipynb"
     own = "results_dir" in parameters.resolve(notebook)
     scratch = ["-p", "results_dir", str(tmp_path / "results")] if own else []
+    records = "results_dir" in parameters.resolve(notebook)
+    scratch = ["-p", "results_dir", str(tmp_path / "results")] if records else []
     found = subprocess.run(
         [*MONONET, "run", notebook, "-f", "params/quick.yaml", *scratch, "-o", str(output)],
         capture_output=True,
