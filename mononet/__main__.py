@@ -70,6 +70,12 @@ def run(arguments) -> None:
             f"-o {output}: expected a file that ends in .ipynb outside the folder notebooks/, "
             "whose files are the sources"
         )
+    if arguments.notebook in data.SPECS and (
+        data.routes(arguments.notebook, values["data_dir"]).local
+    ):
+        # Rows that are here but not as they must be are told without starting a kernel.
+        rows = recording.load(Study.of(arguments.notebook, values["models"][0], values))
+        rows.splits(values["cv_seed"], values["cv_folds"])
     execute(arguments.notebook, values, output.absolute(), train=True, visible=True)
     print(f"executed notebook: {output}")
 

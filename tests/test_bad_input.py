@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,7 @@ def _nothing_trains(monkeypatch, tmp_path):
     def started(*_, **__):
         raise AssertionError("training has begun")
 
+    monkeypatch.chdir(tmp_path)  # where the results of a command that names no folder would go
     monkeypatch.delenv(data.ENVIRONMENT, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "no cache"))
     monkeypatch.setattr(recording, "search", started)
@@ -66,8 +68,8 @@ def refused(capsys, *words, status=1):
 
 
 def listed():
-    """The files of this checkout's results, which a refused command leaves as they are."""
-    return sorted((command.ROOT / "book/results").rglob("*"))
+    """The files in the working folder, which a refused command leaves as they are."""
+    return sorted(Path.cwd().rglob("*"))
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -140,11 +142,11 @@ def test_a_file_is_refused(capsys, heart, tmp_path, fault, part):
     change, words = FILES[fault]
     file, results = heart / part, tmp_path / "results"
     file.write_bytes(change(pd.read_csv(file)))
-    said = refused(
-        *(capsys, "study", "heart", "linear"),
-        *("-p", "data_dir", heart, "-p", "results_dir", results),
-    )
+    scratch = ("-p", "data_dir", heart, "-p", "results_dir", results)
+    said = refused(capsys, "study", "heart", "linear", *scratch)
     assert said.startswith(f"{file}: expected ") and words in said and len(said) < 500
+    assert said == refused(capsys, "run", "heart", *scratch, "-o", tmp_path / "out/of/it.ipynb")
+    assert not (tmp_path / "out").exists()
     assert not results.exists()
 
 
@@ -332,10 +334,10 @@ COMMANDS = {
         "holds no complete study; record it first",
     ),
     "unknown overlay": ("run heart -f quik", "overlays in"),
-    "a folder": ("run heart -f notebooks", "notebooks is a folder; an overlay is a YAML file"),
-    "a folder's path": ("run heart -f ./params/", "is a folder; an overlay is a YAML file"),
-    "a notebook's file": ("run heart -f params/heart.yaml", "heart.yaml is no overlay: it needs"),
-    "the source": ("run heart -o notebooks/heart.ipynb", "outside the folder notebooks/"),
+    "a folder": ("run heart -f here", "here is a folder; an overlay is a YAML file"),
+    "a folder's path": ("run heart -f ./here/", "is a folder; an overlay is a YAML file"),
+    "a notebook's file": ("run heart -f ROOT/params/heart.yaml", "is no overlay: it needs"),
+    "the source": ("run heart -o ROOT/notebooks/heart.ipynb", "outside the folder notebooks/"),
     "another file": ("run heart -o README.md", "-o README.md: expected a file that ends in .ipynb"),
 }
 USAGE = {
@@ -350,10 +352,10 @@ USAGE = {
 
 
 @pytest.mark.parametrize("fault", COMMANDS)
-def test_a_command_is_refused(capsys, monkeypatch, fault):
-    monkeypatch.chdir(command.ROOT)
+def test_a_command_is_refused(capsys, tmp_path, fault):
+    (tmp_path / "here").mkdir()
     words, expected = COMMANDS[fault]
-    assert expected in refused(capsys, *words.split())
+    assert expected in refused(capsys, *words.replace("ROOT", str(command.ROOT)).split())
 
 
 @pytest.mark.parametrize("fault", USAGE)
