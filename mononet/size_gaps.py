@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +15,20 @@ from mononet.study import Study
 SHARES = (0.25, 0.5, 1.0)
 
 
-def table(study: Study) -> tuple[pd.DataFrame, str] | None:
-    """sizes.csv of the newest complete size table with the rows of a study's dataset, and its
-    folder's name; None where there is none."""
+def table(studies: Sequence[Study]) -> tuple[pd.DataFrame, str] | None:
+    """sizes.csv of the newest complete size table that was made from the selections of these
+    studies of one dataset, and its folder's name; None where there is none."""
+    dataset, results = studies[0].dataset, Path(studies[0].parameters["results_dir"])
+    wanted = {f"{dataset} {study.model}": study.identity for study in studies}
     found = []
-    for folder in Path(study.parameters["results_dir"]).glob("experiments/size_table-*"):
+    for folder in results.glob("experiments/size_table-*"):
         record = Record(folder)
         try:
             if not (record.has("experiment.json") and record.has("sizes.csv")):
                 continue
             description = record.read_json("experiment.json")
-            if description["content"]["data"].get(study.dataset) != study.fingerprint:
-                continue
-            if "seconds" in description:
+            used = description["content"].get("studies", {})
+            if "seconds" in description and wanted.items() <= used.items():
                 started = description["provenance"]["started"]
                 found.append((started, folder.name, record.read_csv("sizes.csv")))
         except RecordError:
@@ -34,7 +36,7 @@ def table(study: Study) -> tuple[pd.DataFrame, str] | None:
     if not found:
         return None
     _, name, frame = max(found, key=lambda each: each[:2])
-    return frame[frame["dataset"] == study.dataset], name
+    return frame[frame["dataset"] == dataset], name
 
 
 def gaps(frame: pd.DataFrame, challenger: str, baseline: str) -> pd.DataFrame | None:
@@ -42,12 +44,11 @@ def gaps(frame: pd.DataFrame, challenger: str, baseline: str) -> pd.DataFrame | 
     its standard error, over folds, or over seeds where there is one fold; None unless both models
     have every share."""
     found = []
-    folds = [name for name in ("partition", "fold") if name in frame]
     for share in SHARES:
         part = frame[np.isclose(frame["share"], share)]
         losses = {
             model: part[part["model"] == model].pivot_table(
-                index=folds, columns="seed", values="loss"
+                index="fold", columns="seed", values="loss"
             )
             for model in (baseline, challenger)
         }
