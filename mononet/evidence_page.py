@@ -44,6 +44,10 @@ def show(name: str, found: Sequence[Case]) -> Html:
 
 def lacking(found: Sequence[Case]) -> Html:
     """The proof that is still missing: one thing a comparison."""
+    return paragraph("The proof that is still lacking:") + _lacking(found)
+
+
+def _lacking(found: Sequence[Case]) -> Html:
     items = []
     for case in found:
         ladder = case.ladder
@@ -52,7 +56,7 @@ def lacking(found: Sequence[Case]) -> Html:
         else:
             rung = ladder.rungs[ladder.height]
             items.append(f"{case.title}: {ladder.lacking} ({rung.name}, {rung.status}).")
-    return paragraph("The proof that is still lacking:") + bullets(items)
+    return bullets(items)
 
 
 def wanted(found: Sequence[Case]) -> Html:
@@ -219,19 +223,10 @@ def summary(chapter: Chapter) -> Html:
     counts = {name: sum(c.ladder.height == n for c in every) for n, name in enumerate(RUNGS)}
     stops = [f"{count} below {name}" for name, count in counts.items() if count]
     top = sum(case.ladder.height == len(RUNGS) for case in every)
+    stand = f"{top} {'claim stands' if top == 1 else 'claims stand'}" if top else "No claim stands"
     return paragraph(
-        f"The rules of {len(chapter.cases)} datasets declare {len(every)} comparisons. "
-        f"{top or 'None'} of them {'stands' if top == 1 else 'stand'} on all five rungs"
-        + (f"; of the others, the claim stops for {chain(stops)}." if stops else ".")
-    )
-
-
-def lacking_everywhere(chapter: Chapter) -> Html:
-    """What is lacking, dataset by dataset."""
-    return Html(
-        "".join(
-            led(f"{TITLES[dataset]}.") + lacking(found) for dataset, found in chapter.cases.items()
-        )
+        f"The rules of {len(chapter.cases)} datasets declare {len(every)} comparisons. {stand} on "
+        f"all five rungs{f'; the others stop, {chain(stops)}' if stops else ''}."
     )
 
 
@@ -286,7 +281,7 @@ def decisions(chapter: Chapter) -> Html:
 
 SHOWN_FOR_REVIEW = {
     "summary": summary,
-    "lacking": lacking_everywhere,
+    "lacking": _each(_lacking),
     "ladder": all_ladders,
     "kinds": kinds,
     "rules": standings,

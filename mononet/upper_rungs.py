@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from mononet import data, frames, printing, sizes, statistics
+from mononet import data, frames, printing, size_gaps, statistics
 from mononet.evidence import Comparison
 from mononet.ladder import LOSS, NOT, OPEN, PARTLY, SHOWN, TIE, WIN, Part, chain
 from mononet.printing import Html, decimals, number, significant
@@ -275,14 +275,14 @@ def size(comparison: Comparison) -> list[Part]:
     """The gap at 25, 50 and 100 % of the training rows, on validation folds."""
 
     def find() -> Found:
-        table = sizes.table(comparison.challenger)
+        table = size_gaps.table(comparison.both)
         names = [study.model for study in comparison.both]
-        frame = None if table is None else sizes.gaps(table[0], *names)
+        frame = None if table is None else size_gaps.gaps(table[0], *names)
         if frame is None:
             return NOT, "", "the size table"
         return SHOWN, _sizes(frame), ""
 
-    table = sizes.table(comparison.challenger)
+    table = size_gaps.table(comparison.both)
     also = ""
     if table and printing.is_published(comparison.challenger.parameters["results_dir"]):
         also = f'<a href="../results/experiments/{table[1]}/sizes.csv"><code>sizes.csv</code></a>'

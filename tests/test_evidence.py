@@ -192,7 +192,7 @@ def made(values, challenger=1.0, baseline=5.0):
     return pair
 
 
-def size_table(values, shares=(0.25, 0.5, 1.0), seconds=True):
+def size_table(values, shares=(0.25, 0.5, 1.0), seconds=True, other=False):
     rows = [
         {"dataset": "auto_mpg", "model": model, "share": share, "rows": int(314 * share)}
         | {"fold": fold, "seed": seed, "epochs": 3, "value": loss + fold, "loss": loss + fold}
@@ -202,8 +202,12 @@ def size_table(values, shares=(0.25, 0.5, 1.0), seconds=True):
         for seed in range(2)
     ]
     folder = Path(values["results_dir"]) / "experiments/size_table-12345678"
+    pair = [Study.of("auto_mpg", model, values) for model in ("split", "hgb-monotone")]
+    used = {f"auto_mpg {study.model}": study.identity for study in pair}
+    if other:
+        used["auto_mpg split"] = "0" * 64
     description = {
-        "content": {"data": {"auto_mpg": data.SPECS["auto_mpg"].fingerprint}},
+        "content": {"studies": used},
         "provenance": {"started": "2026-11-30T00:00:00Z"},
     }
     with Record.locked(folder) as record:
@@ -454,14 +458,14 @@ def test_a_slice_that_could_not_show_the_margin_is_neither(values):
     )
 
 
-@pytest.mark.parametrize("spoil", ["absent", "partial", "shares"])
+@pytest.mark.parametrize("spoil", ["absent", "partial", "shares", "other"])
 def test_without_a_whole_size_table_the_result_has_no_bounds(values, spoil):
     made(values)
     if spoil == "absent":
         shutil.rmtree(Path(values["results_dir"]) / "experiments")
     else:
         shares = (0.25, 1.0) if spoil == "shares" else (0.25, 0.5, 1.0)
-        size_table(values, shares, seconds=spoil != "partial")
+        size_table(values, shares, seconds=spoil != "partial", other=spoil == "other")
     found = climb(values)
     assert found.height == 4 and found.lacking == "the size table"
     assert "Where the result stops holding was not shown" in found.sentence()
@@ -603,7 +607,7 @@ def test_the_reviewers_page_shows_every_comparison(values):
     chapter = evidence_page.open_chapter({"results_dir": values["results_dir"]}, ["quick"])
     assert len(chapter.every) == 3 * len(data.SPECS)
     said = {name: text(chapter.show(name)) for name in evidence_page.SHOWN_FOR_REVIEW}
-    assert "declare 15 comparisons" in said["summary"] and "1 of them stands" in said["summary"]
+    assert "declare 15 comparisons" in said["summary"] and "1 claim stands on" in said["summary"]
     assert "COMPAS: split against linear not shown" in said["ladder"]
     assert "Auto MPG, split against hgb-monotone: test-grade" in said["kinds"]
     assert said["rules"].count("rule") >= len(data.SPECS)
