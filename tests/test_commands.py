@@ -19,8 +19,6 @@ def test_every_notebook_runs_in_quick_form(notebook, tmp_path):
         if name in data.SPECS and not data.routes(name).local:
             pytest.skip(f"the rows of {name} are not on this machine")
     output = tmp_path / "out.ipynb"
-    own = "results_dir" in parameters.resolve(notebook)
-    scratch = ["-p", "results_dir", str(tmp_path / "results")] if own else []
     records = "results_dir" in parameters.resolve(notebook)
     scratch = ["-p", "results_dir", str(tmp_path / "results")] if records else []
     found = subprocess.run(
