@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import hashlib
 import logging
 import os
@@ -23,6 +24,7 @@ from mononet.record import RecordError
 from mononet.recording import StudyError
 from mononet.search import SearchError
 from mononet.study import Study
+from mononet.workers import WorkerError
 
 ROOT = Path(__file__).parent.parent
 BUILD = ROOT / "build"
@@ -34,6 +36,7 @@ SPEAKING = (
     SearchError,
     site.SiteError,
     runlog.ReviewError,
+    WorkerError,
 )
 
 
@@ -153,13 +156,23 @@ def study(arguments) -> None:
                 )
         else:
             chosen = [Study.of(dataset, model, values) for model in named or values["models"]]
-        for each in chosen:
-            recorded = recording.record_visibly(each)
-            print(f"{dataset} {each.model}: {recorded.folder}", flush=True)
+        with _workers(arguments.scheduler):
+            for each in chosen:
+                recorded = recording.record_visibly(each)
+                print(f"{dataset} {each.model}: {recorded.folder}", flush=True)
+
+
+def _workers(scheduler: str | None) -> contextlib.AbstractContextManager:
+    """Where trials run: on a cluster's workers, or without a scheduler on this machine."""
+    if scheduler is None:
+        return contextlib.nullcontext()
+    from mononet import cluster  # Dask alone takes a second to import
+
+    return cluster.connected(scheduler)
 
 
 def verify(arguments) -> None:
-    """Retrain a few recorded seeds and say whether they come out as recorded."""
+    """Retrain a few recorded seeds of studies and say whether they come out as recorded."""
     failed = 0
     for dataset in [arguments.dataset] if arguments.dataset else list(data.SPECS):
         data.routes(dataset)
@@ -168,16 +181,23 @@ def verify(arguments) -> None:
             print(f"{dataset}: its rows are not on this machine")
             continue
         chosen = parameters.check("models", arguments.model) if arguments.model else None
-        for model in chosen or values["models"]:
-            each = Study.of(dataset, model, values)
-            if not chosen and not each.complete:
-                print(f"{dataset} {model}: not recorded")
-                continue
-            found = recording.verify(each, arguments.seeds)
-            failed += not found.passed
-            word = "as recorded" if found.passed else "DIFFERS"
-            seeds = f"seed{'s' if found.seeds[1:] else ''} {', '.join(map(str, found.seeds))}"
-            print(f"{dataset} {model}: {word} ({seeds}): {found.outcome}", flush=True)
+        studies = {model: Study.of(dataset, model, values) for model in chosen or values["models"]}
+        if not chosen:
+            others = secondary.of(dataset, values)
+            studies |= {f"{each.study.model}, {each.changed}": each.study for each in others}
+        for name, each in studies.items():
+            try:
+                if not chosen and not each.complete:
+                    print(f"{dataset} {name}: not recorded")
+                    continue
+                found = recording.verify(each, arguments.seeds)
+                word = "as recorded" if found.passed else "DIFFERS"
+                seeds = f"seed{'s' if found.seeds[1:] else ''} {', '.join(map(str, found.seeds))}"
+                said, passed = f"{word} ({seeds}): {found.outcome}", found.passed
+            except (RecordError, data.DataError) as error:  # the others are still to be verified
+                said, passed = f"DAMAGED: {error}", False
+            failed += not passed
+            print(f"{dataset} {name}: {said}", flush=True)
     if failed:
         raise StudyError(f"{failed} studies did not come out as recorded")
 
@@ -305,6 +325,11 @@ def parser() -> argparse.ArgumentParser:
         "--secondary",
         action="store_true",
         help="the secondary studies of params/secondary.studies.yaml instead of the headline ones",
+    )
+    added.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="a Dask scheduler, tcp://host:port, whose workers run the trials",
     )
     added = with_parameters("verify", verify)
     added.add_argument("dataset", nargs="?", help="all datasets whose rows are here if left out")

@@ -16,12 +16,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
-from tqdm import tqdm
 
 from mononet import data, parameters, printing
+from mononet.machine import environment
 from mononet.printing import Html, box
+from mononet.progress import Progress
 from mononet.record import Record, identity, source_revision
-from mononet.recording import asked, environment
+from mononet.recording import asked
 from mononet.training import resolve_engine
 
 VERSION = 1  # raised when the numbers of recorded experiments change
@@ -105,7 +106,7 @@ Part = Callable[[Experiment], pd.DataFrame]
 
 
 def record(experiment: Experiment, parts: Mapping[str, Part]) -> None:
-    """Record the parts that are missing, in their order, with a progress bar.
+    """Record the parts that are missing, in their order, and show the progress.
 
     Raises RecordError while another process writes there, DataError where rows are missing.
     """
@@ -119,14 +120,16 @@ def record(experiment: Experiment, parts: Mapping[str, Part]) -> None:
             folder.write_json("experiment.json", description)
         description = folder.read_json("experiment.json")
         seconds = folder.read_json("cost.json") if folder.has("cost.json") else {}
-        with tqdm(parts.items(), desc=experiment.notebook, unit="part") as bar:
-            for name, part in bar:
-                bar.set_postfix_str(name)
-                if not folder.has(f"{name}.csv"):
-                    start = time.perf_counter()
-                    folder.write_csv(f"{name}.csv", part(experiment))
-                    seconds[name] = round(time.perf_counter() - start, 3)
-                    folder.write_json("cost.json", seconds)
+        missing = [name for name in parts if not folder.has(f"{name}.csv")]
+        done = len(parts) - len(missing)
+        with Progress(experiment.notebook, len(parts), "part", done=done) as progress:
+            for name in missing:
+                progress.say(name)
+                start = time.perf_counter()
+                folder.write_csv(f"{name}.csv", parts[name](experiment))
+                seconds[name] = round(time.perf_counter() - start, 3)
+                folder.write_json("cost.json", seconds)
+                progress.advance()
         folder.write_json("experiment.json", description | {"seconds": seconds})
 
 

@@ -20,6 +20,7 @@ from mononet import (
     evidence_page,
     figures,
     groups,
+    machine,
     parameters,
     printing,
     prose,
@@ -32,7 +33,7 @@ from mononet.printing import Column, Html, box, commands
 from mononet.search import SearchError
 from mononet.study import Study
 
-SHOWN_VERSIONS = (*recording.LIBRARIES, "matplotlib", "jupyter-book")
+SHOWN_VERSIONS = (*machine.LIBRARIES, "matplotlib", "jupyter-book")
 
 
 def open_page(notebook: str, given: Mapping) -> Page:

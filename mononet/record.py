@@ -52,6 +52,8 @@ def identity(content) -> str:
 class Record:
     """The recorded files of `folder`; writing needs the lock that `Record.locked` takes."""
 
+    remedy = "restore the file, or remove the folder and record it again"
+
     def __init__(self, folder):
         self.folder = Path(folder)
         self._writable = False
@@ -65,17 +67,14 @@ class Record:
         its process number. What a killed writer left is put in order first.
         """
         record = cls(folder)
-        try:
+        with _one_sentence(record.folder):
             record.folder.mkdir(parents=True, exist_ok=True)
-            lock = (record.folder / ".lock").open("a+")
-        except OSError as error:
-            raise RecordError(
-                f"cannot write in {record.folder}: {error.strerror}; "
-                "make that folder writable or choose another one"
-            ) from error
+            # Unbuffered: closing it must not try once more what a full disk has refused.
+            lock = (record.folder / ".lock").open("ab+", buffering=0)
         with lock:
-            _take(lock, record.folder, wait)
-            record._settle()
+            with _one_sentence(record.folder):
+                _take(lock, record.folder, wait)
+                record._settle()
             record._writable = True
             try:
                 yield record
@@ -184,7 +183,7 @@ class Record:
                         found = f"{digest} ({len(content):,} bytes)"
         raise RecordError(
             f"{path} is not what was recorded: expected SHA-256 {expected}, found {found}; "
-            "restore the file, or remove the folder and record it again"
+            f"{self.remedy}"
         )
 
     def _write(self, name, content: bytes):
@@ -265,20 +264,32 @@ def source_revision() -> str:
     return commit + ("+dirty" if changed.returncode else "")
 
 
+@contextmanager
+def _one_sentence(folder) -> Iterator[None]:
+    """Raise what the operating system refuses in `folder` as a RecordError."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(
+            f"cannot write in {folder}: {error.strerror}; "
+            "make that folder writable or choose another one"
+        ) from error
+
+
 def _take(lock, folder, wait):
     """Lock an open file, or say who holds it; the holder's process number is its content."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            raise RecordError(f"cannot lock {folder}: {error.strerror}") from error
+            raise
         lock.seek(0)
         raise RecordError(
-            f"{folder} is being written by another process (pid {lock.read() or 'unknown'})"
+            f"{folder} is being written by another process "
+            f"(pid {lock.read().decode() or 'unknown'})"
         ) from error
     lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
+    lock.write(str(os.getpid()).encode())
 
 
 def _plain(content, finite):

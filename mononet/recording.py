@@ -7,29 +7,26 @@ it stood. The test part is opened last, after every choice has been made and rec
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
 from mononet import checks, data, statistics
+from mononet.machine import differences, environment
 from mononet.models import Configuration, Fits, Model, Problem
 from mononet.parameters import read_rule, rule_sha256
-from mononet.record import Record, source_revision
+from mononet.progress import Progress
+from mononet.record import Record
 from mononet.search import MINIMIZED, Split, Trial, score_runs, search, to_frame
 from mononet.study import Study, slice_mask
-from mononet.training import ENGINE_VERSION, Run, resolve_engine
+from mononet.training import Run, resolve_engine
 from mononet.workers import in_parallel
 
 EFFECT_POINTS, EFFECT_ROWS = 21, 300
 TRAIN = "MONONET_TRAIN"  # the one switch: 1 lets an executed notebook train what it lacks
-LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "pandas", "joblib")
 
 
 class StudyError(RuntimeError):
@@ -67,17 +64,17 @@ def record(
 
 
 def record_visibly(study: Study) -> Study:
-    """``record`` with a progress bar over trials: the best objective so far and the time left."""
+    """``record`` with its progress on standard error: best objective so far and time left."""
     load(study).splits(study.parameters["cv_seed"], study.parameters["cv_folds"])
     data.read_ledger(study.ledger)
     with Record.locked(study.folder):
         pass  # what is not as it must be is told before a bar is shown
-    done = study.record.has("trials.csv") and len(study.trials())
+    done = len(study.trials()) if study.record.has("trials.csv") else 0
     better = min if MINIMIZED[data.SPECS[study.dataset].metric] else max
     objectives = [trial.objective for trial in study.trials()] if done else []
-    total = study.parameters["n_trials"]
+    total, every = study.parameters["n_trials"], study.parameters["round_size"]
     name = f"{study.dataset} {study.model}"
-    with tqdm(total=total, initial=done or 0, unit="trial", desc=name) as bar:
+    with Progress(name, total, "trial", done=done, every=every) as progress:
 
         def best() -> str:
             # A search taken over from another study told no trial here.
@@ -85,11 +82,10 @@ def record_visibly(study: Study) -> Study:
 
         def on_trial(trial: Trial) -> None:
             objectives.append(trial.objective)
-            bar.set_postfix_str(best(), refresh=False)
-            bar.update()
+            progress.advance(best())
 
         def on_step(step: str) -> None:
-            bar.set_postfix_str(f"{best()}; {step}")
+            progress.say(f"{best()}; {step}")
 
         return record(study, on_trial=on_trial, on_step=on_step)
 
@@ -329,27 +325,6 @@ def provenance(study: Study) -> dict:
     return environment(engine) | {"rule_sha256": rule_sha256(study.dataset)}
 
 
-def environment(engine: str) -> dict:
-    """Engine, versions, processor, source revision and time: what any recorded bits came from."""
-    return {
-        "engine": engine,
-        "engine_version": ENGINE_VERSION,
-        "versions": {name: metadata.version(name) for name in LIBRARIES},
-        "python": platform.python_version(),
-        "processor": _processor(),
-        "source_revision": source_revision(),
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
-def _processor() -> str:
-    """The kind of processor, as the operating system names it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def run_rows(
     predictions: Sequence[np.ndarray],
     runs: Sequence[Run],
@@ -489,7 +464,5 @@ def verify(study: Study, seeds: int = 2) -> Verification:
 
 def _differences(then: dict, now: dict) -> list[str]:
     """What keeps a retraining here from being bit-comparable with a recorded one."""
-    names = ("engine_version", "versions", "python", "processor")
-    differs = [f"another {name.replace('_', ' ')}" for name in names if then[name] != now[name]]
     # Eager training rounds alike only in the same stack.
-    return differs + (["the eager engine"] if then["engine"] == "eager" else [])
+    return differences(then, now) + (["the eager engine"] if then["engine"] == "eager" else [])

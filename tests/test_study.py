@@ -9,11 +9,11 @@ import sys
 import time
 import uuid
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from disturbed import MARK, SAME, marked, until
 
 from mononet import data, parameters, recording, statistics
 from mononet.record import Record, RecordError
@@ -30,15 +30,6 @@ SMALL = {
     "partitions": "2",
     "engine": "eager",
 }
-# Everything that must come out byte for byte; the ledger and the costs need not.
-SAME = (
-    "trials.csv",
-    "runs.csv",
-    "predictions.npz",
-    "curves.csv",
-    "effects.csv",
-    "checks.json",
-)
 
 
 def small(results, model="split", **changes):
@@ -248,7 +239,7 @@ def run(results, workers, mark, after=None):
     """
     process = subprocess.Popen(
         command(results, workers),
-        env=os.environ | {"MONONET_MARK": mark},
+        env=os.environ | {MARK: mark},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -267,18 +258,6 @@ def run(results, workers, mark, after=None):
         return True, time.monotonic() - start
 
 
-def alive(mark):
-    """Processes that carry the mark in their environment."""
-    found = []
-    for environ in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"MONONET_MARK={mark}".encode() in environ.read_bytes():
-                found.append(int(environ.parent.name))
-        except OSError:
-            continue
-    return found
-
-
 def described(folder):
     description = json.loads((folder / "study.json").read_text())
     del description["provenance"]
@@ -294,11 +273,8 @@ def test_a_killed_study_ends_with_the_bytes_of_an_undisturbed_one(tmp_path, work
     moments, kills = random.Random(workers), 0
     for _ in range(6):
         kills += run(tmp_path / "killed", workers, mark, moments.uniform(0, whole / 4))[0]
-        for _ in range(100):  # a worker that was only starting comes to its end within seconds
-            if not alive(mark):
-                break
-            time.sleep(0.1)
-        assert not alive(mark)
+        # A worker that was only starting comes to its end within seconds.
+        assert until(lambda: not marked(mark), 10)
     assert kills >= 3
     run(tmp_path / "killed", workers, mark)
     name = small(tmp_path).folder.name

@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from mononet.workers import in_parallel
+from mononet.workers import DeadWorkerError, in_parallel
 
 START = (
     "import time; from mononet.workers import in_parallel; list(in_parallel({}, [(60,)] * 2, 2))"
@@ -71,5 +70,5 @@ def test_a_worker_that_dies_has_its_tasks_run_again_once(tmp_path):
 
 
 def test_a_worker_that_dies_twice_ends_the_search():
-    with pytest.raises(TerminatedWorkerError):
+    with pytest.raises(DeadWorkerError, match="died twice"):
         list(in_parallel(always_die, [(), ()], workers=2))

@@ -1,0 +1,54 @@
+"""How far a long work is: a bar in a terminal, whole lines now and then anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tqdm import tqdm
+
+
+class Progress:
+    """Units done out of ``total``, the time left, and a note.
+
+    A terminal gets a bar that is drawn in place. A log file or a notebook gets a line after every
+    ``every`` units instead: there, a bar would be thousands of carriage returns.
+    """
+
+    def __init__(self, name: str, total: int, unit: str, *, done: int = 0, every: int = 1):
+        self.name, self.total, self.unit, self.every = name, total, unit, every
+        self.before = self.done = done
+        self.start = time.perf_counter()
+        self.bar = None
+        if sys.stderr.isatty():
+            self.bar = tqdm(total=total, initial=done, unit=unit, desc=name, dynamic_ncols=True)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def advance(self, note: str = "") -> None:
+        """One more unit is done."""
+        self.done += 1
+        if self.bar is not None:
+            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.update()
+        elif self.done % self.every == 0 or self.done == self.total:
+            spent = time.perf_counter() - self.start
+            left = spent / (self.done - self.before) * (self.total - self.done)
+            times = f"{tqdm.format_interval(spent)} spent, {tqdm.format_interval(left)} left"
+            self._line(f"{self.done} of {self.total} {self.unit}s, {times}", note)
+
+    def say(self, note: str) -> None:
+        """What is being done now, apart from the units."""
+        if self.bar is not None:
+            self.bar.set_postfix_str(note)
+        else:
+            self._line(note)
+
+    def _line(self, *parts: str) -> None:
+        text = ", ".join(part for part in parts if part)
+        print(f"{self.name}: {text}", file=sys.stderr, flush=True)
