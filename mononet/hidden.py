@@ -189,8 +189,8 @@ def boosting(_: Chapter) -> Html:
     below, above = seeds_move(limit - 1), seeds_move(limit)
     changes = {False: "gives the same predictions", True: "gives other predictions"}
     return prose.paragraph(
-        f"Tried: with {limit - 1:,} rows another seed {changes[below]}, with {limit:,} rows it "
-        f"{changes[above]}.",
+        f"Tried with ten iterations: with {limit - 1:,} rows another seed "
+        f"{changes[below]}, with {limit:,} rows it {changes[above]}.",
         "One row more, and boosting is not free of seeds either."
         if above and not below
         else "The threshold alone does not decide whether its seed matters.",

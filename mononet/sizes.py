@@ -262,7 +262,7 @@ def words(experiment: SizeTable) -> Html:
         first, last = rows.iloc[0], rows.iloc[-1]
         digits = printing.decimals(rows["se"].min())
         told = [
-            f"{which} with {' and '.join(at)} rows"
+            f"{which} with {', '.join(at)} rows"
             for which, at in (("better", better), ("worse", worse))
             if at
         ]
