@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mononet import data, rungs
-from mononet import upper_rungs as upper
+from mononet import bounded, data, rungs
+from mononet import middle_rungs as middle
 from mononet.evidence import UNREADABLE, Comparison, usable
 from mononet.ladder import (
     LOSS,
@@ -34,9 +34,9 @@ def climb(comparison: Comparison) -> Ladder:
     parts = (
         [rungs.checked(comparison, study) for study in comparison.both],
         [part(comparison) for part in rungs.FAIR],
-        [part(comparison) for part in upper.NOISE],
-        [part(comparison) for part in upper.RELEVANT],
-        [part for find in upper.BOUNDED for part in find(comparison)],
+        [part(comparison) for part in middle.NOISE],
+        [part(comparison) for part in middle.RELEVANT],
+        [part for find in bounded.BOUNDED for part in find(comparison)],
     )
     found = tuple(Rung(name, tuple(each)) for name, each in zip(RUNGS, parts, strict=True))
     return Ladder(contest(comparison, found), found, *kind(comparison, found[1]))
@@ -67,7 +67,7 @@ def checks(comparison: Comparison) -> list[tuple[str, bool | None]]:
     return [
         (f"validation gap above {bar:g} seed sd", bool(row["fresh_gap"] > bar * sd)),
         ("test interval above zero", row["low"] > 0 if "low" in row else None),
-        (f"not worse on {shifted}", upper.holds(slice_row, WIN)),
+        (f"not worse on {shifted}", middle.holds(slice_row, WIN)),
     ]
 
 
@@ -107,32 +107,32 @@ def _measured(comparison: Comparison) -> dict[str, str]:
     sign = -1 if outcome == LOSS else 1
     (train, predict), (train_b, predict_b) = comparison.cost
     cheaper = comparison.label if train + predict < train_b + predict_b else None
-    good = [each["rows"] for each in comparison.rows[1:] if upper.holds(each, outcome)]
+    good = [each["rows"] for each in comparison.rows[1:] if middle.holds(each, outcome)]
     known = "gap" in row
     return {
-        "gap": upper.amount(comparison, row["gap"]) if known else "an unknown amount",
-        "matters": upper.amount(comparison, row["matters"]) if known else "what",
+        "gap": middle.amount(comparison, row["gap"]) if known else "an unknown amount",
+        "matters": middle.amount(comparison, row["matters"]) if known else "what",
         "retraining": _retraining(comparison),
         "sampling": _sampling(comparison, sign) if known else "a prediction is not finite",
-        "cost": upper.cost(comparison),
+        "cost": middle.cost(comparison),
         "cheaper": cheaper or comparison.named(comparison.baseline),
         "slices": chain(good) if good else "",
     }
 
 
 def _sampling(comparison: Comparison, sign: int) -> str:
-    _, low, high = upper.interval(comparison, sign)
+    _, low, high = middle.interval(comparison, sign)
     whose = comparison.label if sign > 0 else comparison.named(comparison.baseline)
     return (
-        f"drawing the {upper.blocks(comparison)} again leaves the gap between {low} and {high} "
+        f"drawing the {middle.blocks(comparison)} again leaves the gap between {low} and {high} "
         f"(95 %, positive for {whose})"
     )
 
 
 def _retraining(comparison: Comparison) -> str:
     if comparison.outcome != TIE:
-        return upper.fresh(comparison)
-    difference, spread = (upper.amount(comparison, value) for value in comparison.fresh)
+        return middle.fresh(comparison)
+    difference, spread = (middle.amount(comparison, value) for value in comparison.fresh)
     seeds, bar = comparison.seeds(), comparison.rule["gap_over_sd"]
     return (
         f"on fresh folds the two differ by {difference}, with a seed standard deviation of "

@@ -288,7 +288,7 @@ def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
         f"{ours if row['gap'] > 0 else theirs}; the 95 % interval of the gap over "
         f"{rule['blocks']}, positive for {ours}, goes from {low} to {high}"
     )
-    exact = _mcnemar(row)
+    exact = mcnemar(row)
     if row["low"] <= 0 <= row["high"]:
         return led(
             f"{ours} against {theirs}.", fresh, f"{test} and holds zero.", exact,
@@ -307,7 +307,7 @@ def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
     return led(f"{ours} against {theirs}.", fresh, f"{test} and leaves zero out.", exact, last)
 
 
-def _mcnemar(row: Mapping) -> str:
+def mcnemar(row: Mapping) -> str:
     """The exact test of two classifiers on the rows where they disagree; empty for a regression."""
     if not math.isfinite(row.get("p", math.nan)):
         return ""

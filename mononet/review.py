@@ -10,14 +10,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from mononet import parameters, runlog, statistics
 from mononet.ladder import LOSS, NOT, OPEN, RUNGS, SHOWN, TIE, WIN, Ladder, Part, Rung
-from mononet.printing import Html, number, significant
+from mononet.printing import Column, Html, number, render, significant
 from mononet.prose import bullets
 
 FEW_BLOCKS, FEW_SEEDS = 20, 10
 DEPENDENT = 0.3  # lag-1 autocorrelation above which longer blocks are asked for
+
+WORD = {True: "pass", False: "fail", None: "not shown"}
+PARTS = ["passed", "found", "meaning"]  # of a check, behind its name
 
 
 class Review(runlog.Log):
@@ -213,7 +217,6 @@ def review(
 
 def sections(found: Review) -> dict[str, list[str]]:
     """The review as lines of text under headings, in the order of a review."""
-    word = {True: "pass", False: "fail", None: "not shown"}
     ladder = found.ladder()
     rungs = [
         f"{n} {rung.name}: {rung.status}" + (f"; lacking {rung.missing}" if rung.missing else "")
@@ -222,7 +225,7 @@ def sections(found: Review) -> dict[str, list[str]]:
     recommended = "yes, once rungs 1 and 2 are shown" if found.recommended() else "no"
     return {
         "Checks": [
-            f"{name}: {word[passed]} ({said}). A pass means: {meaning}"
+            f"{name}: {WORD[passed]} ({said}). A pass means: {meaning}"
             for name, passed, said, meaning in found.checks()
         ],
         "Two noises": found.noises(),
@@ -241,7 +244,17 @@ def as_text(found: Review) -> str:
 
 def as_html(found: Review, title: str) -> Html:
     """One section of the review for a page."""
-    return bullets(sections(found)[title])
+    if title != "Checks":
+        return bullets(sections(found)[title])
+    rows = found.checks()
+    frame = pd.DataFrame([row[1:] for row in rows], [row[0] for row in rows], PARTS)
+    columns = [
+        Column("result", lambda row: WORD[row["passed"]], ""),
+        Column("found", lambda row: row["found"], ""),
+        Column("a pass means", lambda row: row["meaning"], ""),
+    ]
+    caption = f"{found.challenger} against {found.baseline}, {found.metric}"
+    return render(frame.astype(object), columns, caption, corner="check")
 
 
 def open_chapter(given: Mapping) -> Review:

@@ -471,6 +471,23 @@ def test_without_a_whole_size_table_the_result_has_no_bounds(values, spoil):
     assert "Where the result stops holding was not shown" in found.sentence()
 
 
+def test_days_are_looked_at_by_halves_and_in_longer_blocks(values):
+    for study in made(values):
+
+        def by_day(arrays):
+            return arrays | {"block": np.arange(len(arrays["target"])) // 2}
+
+        change(study, "predictions.npz", by_day)
+    comparison = evidence.comparisons("auto_mpg", values)[0]
+    rule = {**comparison.rule, "blocks": "days"}
+    found = claims.climb(dataclasses.replace(comparison, rule=rule))
+    assert found.height == 5
+    said = part(found, "periods").found
+    assert "first half of the days n = 40" in said and "second half n = 38" in said
+    assert "lag-1 autocorrelation" in said and "blocks of three days" in said
+    assert "39 test days with their 78 rows" in part(found, "drawing days again").found
+
+
 def test_joint_scaling_is_partly_shown_at_most(values, monkeypatch):
     made(values)
     spec = dataclasses.replace(data.SPECS["auto_mpg"], joint_scaling="it is scaled jointly")

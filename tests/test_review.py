@@ -179,5 +179,6 @@ def test_the_command_reviews_the_toy_log_by_itself(capsys, monkeypatch, tmp_path
 def test_the_page_reviews_what_its_parameters_name(monkeypatch):
     monkeypatch.chdir(ROOT)
     found = review.open_chapter(parameters.resolve("review"))
-    for title in review.sections(found):
-        assert review.as_html(found, title).startswith("<ul>")
+    shown = {title: review.as_html(found, title) for title in review.sections(found)}
+    assert shown["Checks"].count("<td") == 9 and ">fail<" in shown["Checks"]
+    assert all(shown[title].startswith("<ul>") for title in shown if title != "Checks")

@@ -1,4 +1,4 @@
-"""The upper rungs of a recorded comparison: Larger than noise, Relevant and Bounded.
+"""The middle rungs of a recorded comparison: Larger than noise, and Relevant.
 
 Larger than noise is two lines, one a noise; each says what it covers, and neither contains the
 other. A tie climbs as well: its noises have to leave no room for a difference that matters.
@@ -7,15 +7,13 @@ other. A tie climbs as well: its noises have to leave no room for a difference t
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
-from mononet import data, frames, printing, size_gaps, statistics
+from mononet import prose
 from mononet.evidence import Comparison
-from mononet.ladder import LOSS, NOT, OPEN, PARTLY, SHOWN, TIE, WIN, Part, chain
+from mononet.ladder import LOSS, NOT, OPEN, PARTLY, SHOWN, TIE, WIN, Part
 from mononet.printing import Html, decimals, number, significant
 from mononet.rungs import Found, judged, part
 
@@ -36,6 +34,8 @@ def retraining(comparison: Comparison) -> Part:
         row, outcome, bar = comparison.whole, comparison.outcome, comparison.rule["gap_over_sd"]
         gap, sd = row["fresh_gap"], row["seed_sd"] if math.isfinite(row["seed_sd"]) else 0.0
         found = f"Training again: {fresh(comparison)}."
+        if comparison.rule["loss"] == "log_loss":
+            found += " Neither side was tuned for log loss; accuracy selected both."
         if outcome == TIE:
             difference, spread = comparison.fresh
             holds = abs(difference) + bar * spread < row["matters"]
@@ -87,6 +87,7 @@ def sampling(comparison: Comparison) -> Part:
             f"more. Of {apart.size} pairs of trained models, {_count(apart > 0)} leave zero out in "
             f"favor of {ours}, {_count(apart < 0)} in favor of {theirs}."
         )
+        found = " ".join(filter(None, [found, prose.mcnemar(row)]))
         status, found, missing = judged(comparison.outcome != OPEN, found, _decided(comparison))
         if comparison.outcome == TIE and not comparison.standing.rule:
             return PARTLY, found, RULE_FIRST
@@ -182,7 +183,7 @@ def slices(comparison: Comparison) -> Part:
     def find() -> Found:
         found = {row["rows"]: (holds(row, comparison.outcome), row) for row in comparison.rows[1:]}
         said = "; ".join(
-            f"{name}: {_slice(comparison, row)}, {WORDS[word]}"
+            f"{name}: {on_slice(comparison, row)}, {WORDS[word]}"
             for name, (word, row) in found.items()
         )
         words = [word for word, _ in found.values()]
@@ -198,7 +199,7 @@ def slices(comparison: Comparison) -> Part:
     return part("declared slices", comparison, find, ["predictions.npz"])
 
 
-def _slice(comparison: Comparison, row: Mapping) -> str:
+def on_slice(comparison: Comparison, row: Mapping) -> str:
     if "gap" not in row:
         return f"n = {row['n']:,}"
     digits = decimals(comparison.factor * (row["high"] - row["low"]) / 4)
@@ -220,106 +221,5 @@ def declared(comparison: Comparison) -> Part:
     return part("declared beforehand", comparison, find, ["study.json"], also=also)
 
 
-# --- 5 Bounded ----------------------------------------------------------------------------------
-
-
-def bounds(comparison: Comparison) -> list[Part]:
-    """Every declared slice has rows enough for an interval."""
-
-    def find() -> Found:
-        rows = comparison.rows[1:]
-        shown = [row["rows"] for row in rows if "gap" in row]
-        few = [f"{row['rows']} (n = {row['n']})" for row in rows if "gap" not in row]
-        found = f"{len(shown)} of {len(rows)} slices with an interval"
-        if not few:
-            return SHOWN, found, ""
-        missing = f"{frames.FEWEST_ROWS} rows or more on {few[0]}"
-        return (PARTLY if shown else NOT), found, missing
-
-    return [part("slices with data", comparison, find, ["predictions.npz"], needed=True)]
-
-
-def periods(comparison: Comparison) -> list[Part]:
-    """First against second half of the test days; nothing where rows have no order in time."""
-    if comparison.rule["blocks"] == "rows":
-        return []
-
-    def find() -> Found:
-        block = comparison.challenger.record.read_npz("predictions.npz")["block"]
-        early = block <= np.median(np.unique(block))
-        halves = [
-            frames.paired(comparison.baseline, comparison.challenger, mask)
-            for mask in (early, ~early)
-        ]
-        if not all(halves):
-            return NOT, "", "rows enough in both halves of the days"
-        said = [_slice(comparison, half | {"n": int(mask.sum())})
-                for half, mask in zip(halves, (early, ~early), strict=True)]  # fmt: skip
-        found = f"first half of the days {said[0]}; second half {said[1]}"
-        return SHOWN, f"{found}; lag-1 autocorrelation of the days {_lag(comparison):.2f}", ""
-
-    return [part("periods", comparison, find, ["predictions.npz"])]
-
-
-def _lag(comparison: Comparison) -> float:
-    """Lag-1 autocorrelation of the paired differences by block."""
-    both = [study.record.read_npz("predictions.npz") for study in comparison.both]
-    losses = [
-        statistics.row_metric(comparison.metric, a["target"], a["predictions"][0]) for a in both
-    ]
-    by_block = pd.Series(losses[1] - losses[0]).groupby(both[0]["block"]).mean()
-    return statistics.lag1_autocorrelation(by_block)
-
-
-def size(comparison: Comparison) -> list[Part]:
-    """The gap at 25, 50 and 100 % of the training rows, on validation folds."""
-
-    def find() -> Found:
-        table = size_gaps.table(comparison.both)
-        names = [study.model for study in comparison.both]
-        frame = None if table is None else size_gaps.gaps(table[0], *names)
-        if frame is None:
-            return NOT, "", "the size table"
-        return SHOWN, _sizes(frame), ""
-
-    table = size_gaps.table(comparison.both)
-    also = ""
-    if table and printing.is_published(comparison.challenger.parameters["results_dir"]):
-        also = f'<a href="../results/experiments/{table[1]}/sizes.csv"><code>sizes.csv</code></a>'
-    return [part("size", comparison, find, [], also=also)]
-
-
-def _sizes(frame: pd.DataFrame) -> str:
-    shares = chain([f"{100 * share:.0f}" for share in frame["share"]])
-    told = chain([printing.plus_minus(row.gap, row.se) for row in frame.itertuples()])
-    return (
-        f"with {shares} % of the training rows the gap of the loss on validation folds is {told} "
-        "(standard errors)"
-    )
-
-
-def untested(comparison: Comparison) -> list[Part]:
-    """What was used and what was never tested, as the rule lists it."""
-    limits, spec = comparison.rule["limits"], data.SPECS[comparison.dataset]
-    said = f"{len(spec.features)} features used; {len(limits)} limits listed"
-    also = Html(f"<code>params/{comparison.dataset}.rule.yaml</code>")
-    return [part("never tested", comparison, lambda: (SHOWN, said, ""), [], also=also)]
-
-
-def triggers(comparison: Comparison) -> list[Part]:
-    """What would reopen the question, one of it with a date."""
-
-    def find() -> Found:
-        dated = [
-            text for text in comparison.rule["triggers"] if re.search(r"\d{4}-\d\d-\d\d", text)
-        ]
-        found = f"{len(comparison.rule['triggers'])} triggers, {len(dated)} with a date"
-        return judged(bool(dated), found, "a trigger with a date")
-
-    also = Html(f"<code>params/{comparison.dataset}.rule.yaml</code>")
-    return [part("triggers", comparison, find, [], also=also)]
-
-
 NOISE = (retraining, sampling)
 RELEVANT = (gap, slices, declared)
-BOUNDED = (bounds, periods, size, untested, triggers)
