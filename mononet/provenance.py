@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
 
 from mononet import experiments, prose, statistics
 from mononet.experiments import Chapter, Experiment, source
@@ -97,7 +98,8 @@ def holdouts(experiment: Experiment) -> pd.DataFrame:
     for seed in range(experiment.parameters["repetitions"]):
         by_row = train_test_split(np.arange(len(y)), test_size=0.2, random_state=seed)
         for drawn, (train, validation) in (("row", by_row), ("post", rows.splits(seed, 1)[0])):
-            model = HistGradientBoostingRegressor(random_state=0).fit(X[train], y[train])
+            with threadpool_limits(1):  # more would wait for each other on a busy machine
+                model = HistGradientBoostingRegressor(random_state=0).fit(X[train], y[train])
             rmse = statistics.metric("rmse", y[validation], model.predict(X[validation]))
             found.append((drawn, seed, float(rmse), shared))
     return pd.DataFrame(found, columns=["drawn", "seed", "rmse", "shared"])
