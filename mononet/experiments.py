@@ -166,8 +166,10 @@ class Chapter:
             return box("missing", "Not recorded yet", "This chapter is recorded by:", todo)
         made, seconds = experiment.description["provenance"], experiment.description["seconds"]
         revision, dirty, _ = made["source_revision"].partition("+dirty")
+        spent = sum(seconds.values())
+        took = f"{spent:,.0f} s" if spent >= 1 else "less than a second"
         text = (
-            f"One recorded experiment, {sum(seconds.values()):,.0f} s with the {made['engine']} "
+            f"One recorded experiment, {took} with the {made['engine']} "
             f"engine at source revision {revision[:8]}{' with changes' if dirty else ''}."
         )
         elsewhere = {**experiment.parameters, "results_dir": "build/again"}
