@@ -140,10 +140,10 @@ def _in_order(frame: pd.DataFrame) -> str:
 # --- inside -----------------------------------------------------------------------------------
 
 MEASURES = {
-    "weight": "constrained weights, RMS",
-    "spread": "logits, sd over rows",
-    "gradient": "gradient norm",
-    "tiny": "share below smallest\nnormal number",
+    "weight": "weights,\nRMS",
+    "spread": "logits,\nsd over rows",
+    "gradient": "gradient,\nnorm",
+    "tiny": "share of\ntiny numbers",
 }
 
 
@@ -169,8 +169,9 @@ def inside(experiment: Experiment) -> Html:
                 axis.plot(
                     run["epoch"], run[name], color=colors[collapsed], lw=0.9, alpha=0.7, **style
                 )
-            if name != "tiny":
-                axis.set_yscale("log")
+            axis.set_yscale("linear" if name == "tiny" else "log")
+            if name == "tiny":
+                axis.set_ylim(-0.03, 1.03)
             if j == 0:
                 axis.set_ylabel(label, fontsize=9)
         axes[0, j].set_title(_cell_title(part), fontsize=9)
