@@ -5,9 +5,14 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import settings
 
 from mononet import data, parameters, recording
 from mononet.study import Study
+
+# How long an example takes depends on what else the machine does: speed is no part of a test.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -24,9 +24,7 @@ from mononet.training import Run
 
 ROWS = 60  # of the made-up training part
 TRAIN, TEST = "train_heart.csv", "test_heart.csv"
-fuzzed = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+fuzzed = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(autouse=True)

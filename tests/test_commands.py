@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mononet import data, parameters
+from mononet import data, parameters, recording
 from mononet.__main__ import ROOT, main
 
 MONONET = [sys.executable, "-m", "mononet"]
@@ -84,6 +84,15 @@ def test_a_number_of_seeds_below_one_is_refused(capsys, seeds):
     with pytest.raises(SystemExit):
         main(["verify", "auto_mpg", "--seeds", seeds])
     assert "whole number from 1 up" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("seeds", "words"), [((1000, 1001), "seeds 1000, 1001"), ((7,), "seed 7")])
+def test_verify_says_which_seeds_it_trained(capsys, monkeypatch, seeds, words):
+    found = recording.Verification(True, True, seeds, "the same predictions, bit for bit")
+    monkeypatch.setattr(recording, "verify", lambda study, count: found)
+    assert main(["verify", "auto_mpg", "linear"]) == 0
+    said = capsys.readouterr().out
+    assert said == f"auto_mpg linear: as recorded ({words}): the same predictions, bit for bit\n"
 
 
 def test_data_lists_every_dataset_and_its_route(capsys, monkeypatch):

@@ -78,6 +78,14 @@ def test_the_table_names_what_is_not_recorded(studies, found):
     assert "nan" not in shown.split("base64")[0]
 
 
+def test_a_name_that_says_what_differs_is_not_explained_again():
+    blog = tables.secondary("blog", secondary.of("blog", parameters.resolve("blog")))
+    for said in (" 125 trials: Whoever", " Quantile inputs: Columns", " Published indicator: The"):
+        assert said in blog
+    auto = tables.secondary("auto_mpg", secondary.of("auto_mpg", parameters.resolve("auto_mpg")))
+    assert " First version (" in auto and "final seeds 10): The protocol" in auto
+
+
 def test_a_recorded_one_stands_beside_its_headline_study(quick, tmp_path):
     found = secondary.of("auto_mpg", quick | {"results_dir": str(tmp_path)})
     quantile = named(found, "quantile inputs")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import requests
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from papermill.translators import PythonTranslator
@@ -172,7 +172,6 @@ texts = st.text() | st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(texts)
 def test_a_parameter_is_never_code(text):
     """Neither in the notebook, where papermill writes it, nor in the command that a page shows."""
