@@ -30,8 +30,9 @@ class Loopback:
             options = ("--nthreads", threads, "--no-nanny")
             self.workers.append(self.start("worker", self.address, *options))
         self.processes += self.workers
-        with Client(self.address, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=300)
+        if workers:
+            with Client(self.address, timeout=60, set_as_default=False) as client:
+                client.wait_for_workers(workers, timeout=300)
 
     def start(self, kind, *options):
         module = f"distributed.cli.dask_{kind}"
