@@ -199,7 +199,9 @@ def verify(arguments) -> None:
             failed += not passed
             print(f"{dataset} {name}: {said}", flush=True)
     if failed:
-        raise StudyError(f"{failed} studies did not come out as recorded")
+        raise StudyError(
+            f"{failed} stud{'ies' if failed > 1 else 'y'} did not come out as recorded"
+        )
 
 
 def show_data(arguments) -> None:

@@ -31,6 +31,7 @@ def connected(address: str) -> Iterator[None]:
     """Let the workers of the scheduler at ``address`` (tcp://host:port) do what ``in_parallel``
     is asked inside this block. WorkerError when there is no such scheduler, or no worker."""
     client = _client(address)
+    fit()
     token = runner.set(functools.partial(on_cluster, client))
     try:
         yield
@@ -71,17 +72,12 @@ def on_cluster(client: Client, function: Callable, tasks: list[tuple], workers: 
     # What all tasks share (rows, folds) travels to each worker once.
     shared = [each[0] for each in zip(*tasks, strict=True) if all(a is each[0] for a in each)]
     try:
-        backend = Workers(client=client, scatter=shared, wait_for_workers_timeout=WORKERS_SECONDS)
+        _wait_for_a_worker(client)
+        backend = Workers(client=client, scatter=shared)
         with joblib.parallel_config(backend=backend):
             # All tasks at once: a worker that joins later finds one.
             pool = joblib.Parallel(n_jobs=-1, return_as="generator", pre_dispatch="all")
-        fit = (machine.kind(), source_revision())
-        yield from pool(joblib.delayed(held_to)(fit, function, *task) for task in tasks)
-    except TimeoutError as error:
-        raise WorkerError(
-            f"the scheduler had no workers for {WORKERS_SECONDS} s; start some with "
-            f"`dask worker {client.scheduler.address} --nthreads 1`"
-        ) from error
+        yield from pool(joblib.delayed(held_to)(fit(), function, *task) for task in tasks)
     except (KilledWorker, CancelledError, OSError) as error:
         raise DeadWorkerError(
             f"the cluster at {client.scheduler.address} lost its workers or its scheduler, twice; "
@@ -89,7 +85,27 @@ def on_cluster(client: Client, function: Callable, tasks: list[tuple], workers: 
         ) from error
 
 
-def held_to(fit: tuple[dict, str], function: Callable, *task):
+def _wait_for_a_worker(client: Client) -> None:
+    """Ask for something that any worker can do; a cluster that adapts starts one for it."""
+    try:
+        client.submit(int, pure=False).result(WORKERS_SECONDS)
+    except TimeoutError as error:
+        if client.status != "running":
+            raise
+        raise WorkerError(
+            f"the scheduler had no workers for {WORKERS_SECONDS} s; start some with "
+            f"`dask worker {client.scheduler.address} --nthreads 1`"
+        ) from error
+
+
+@functools.cache
+def fit() -> tuple[dict, str]:
+    """Kind of machine and source revision, as they were when this process first asked: a commit
+    that is made meanwhile does not change what is loaded."""
+    return machine.kind(), source_revision()
+
+
+def held_to(expected: tuple[dict, str], function: Callable, *task):
     """function(*task) on a worker that is fit for it; WorkerError otherwise."""
     worker = get_worker()
     if worker.state.nthreads != 1:
@@ -97,9 +113,8 @@ def held_to(fit: tuple[dict, str], function: Callable, *task):
             f"worker {worker.address} has {worker.state.nthreads} threads, and the same bits need "
             "one; start it with --nthreads 1"
         )
-    expected, revision = fit
-    differs = machine.differences(expected, machine.kind())
-    if source_revision() != revision:
+    differs = machine.differences(expected[0], fit()[0])
+    if expected[1] != fit()[1]:
         differs.append("another source revision")
     if differs:
         raise WorkerError(

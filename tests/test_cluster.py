@@ -30,8 +30,9 @@ class Loopback:
             options = ("--nthreads", threads, "--no-nanny")
             self.workers.append(self.start("worker", self.address, *options))
         self.processes += self.workers
-        with Client(self.address, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(workers, timeout=300)
+        if workers:
+            with Client(self.address, timeout=60, set_as_default=False) as client:
+                client.wait_for_workers(workers, timeout=300)
 
     def start(self, kind, *options):
         module = f"distributed.cli.dask_{kind}"
@@ -114,10 +115,14 @@ def test_workers_of_several_threads_or_another_kind_are_refused(tmp_path, monkey
     (tmp_path / "scheduler.json").unlink()
     with Loopback(tmp_path, workers=1) as loopback, cluster.connected(loopback.address):
         assert list(in_parallel(divmod, [(7, 2), (9, 2)], 1)) == [(3, 1), (4, 1)]
-        real = cluster.machine.kind()
-        monkeypatch.setattr(cluster.machine, "kind", lambda: real | {"processor": "an abacus"})
-        with pytest.raises(WorkerError, match="another processor"):
-            list(in_parallel(divmod, [(7, 2)], 1))
+        kind, revision = cluster.fit()
+        for other, said in (
+            ((kind | {"processor": "an abacus"}, revision), "another processor"),
+            ((kind, "0000000"), "another source revision"),
+        ):
+            monkeypatch.setattr(cluster, "fit", lambda other=other: other)
+            with pytest.raises(WorkerError, match=said):
+                list(in_parallel(divmod, [(7, 2)], 1))
 
 
 @pytest.mark.slow

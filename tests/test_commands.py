@@ -1,11 +1,14 @@
 """The command line as a person meets it: every notebook in quick form, and what is refused."""
 
+import re
+import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from mononet import data, parameters, recording
+from mononet import data, parameters, recording, secondary
 from mononet.__main__ import ROOT, main
 
 MONONET = [sys.executable, "-m", "mononet"]
@@ -101,3 +104,30 @@ def test_data_lists_every_dataset_and_its_route(capsys, monkeypatch):
     said = capsys.readouterr().out
     assert "mlxtend" in said
     assert all(name in said for name in ("auto_mpg", "heart", "compas", "blog", "loan"))
+
+
+def test_verify_goes_on_after_a_damaged_study_and_says_so_at_the_end(studies, tmp_path, capsys):
+    results = tmp_path / "results"
+    shutil.copytree(studies[0].parameters["results_dir"], results)
+    (results / "auto_mpg" / studies[0].folder.name / "runs.csv").write_text("")
+    words = ["-f", "quick", "-p", "models", "mixed,split,linear", "-p", "results_dir", str(results)]
+    assert main(["verify", "auto_mpg", *words]) == 1
+    said, error = capsys.readouterr()
+    assert "auto_mpg mixed: not recorded" in said
+    assert re.search(r"auto_mpg split: DAMAGED: .*runs\.csv is not what was recorded", said)
+    assert "auto_mpg linear: as recorded" in said
+    assert error == "error: 1 study did not come out as recorded\n"
+
+
+def test_verify_retrains_the_secondary_studies_too(studies, monkeypatch, capsys):
+    first = studies[0]
+    beside = [SimpleNamespace(study=first, changed="search_seed 1")]
+    monkeypatch.setattr(secondary, "of", lambda *_: beside)
+    words = ["-f", "quick", "-p", "models", "linear"]
+    results = ["-p", "results_dir", first.parameters["results_dir"]]
+    assert main(["verify", "auto_mpg", *words, *results]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in said] == [
+        "auto_mpg linear",
+        "auto_mpg split, search_seed 1",
+    ]

@@ -182,7 +182,7 @@ def test_workers_that_keep_dying_are_one_sentence(tmp_path, monkeypatch, capsys)
 
 @pytest.mark.slow
 def test_ctrl_c_ends_everything_and_says_how_to_go_on(tmp_path, mark):
-    changes = {"n_trials": 60, "workers": 2}
+    changes = {"n_trials": 30, "workers": 2}
     study = small(tmp_path / "interrupted", **changes)
     words = [word for name in SMALL for word in ("-p", name, str(study.parameters[name]))]
     words += ["-p", "results_dir", str(tmp_path / "interrupted")]
@@ -192,6 +192,8 @@ def test_ctrl_c_ends_everything_and_says_how_to_go_on(tmp_path, mark):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # Ignored where the tests run in the background, and inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert until(lambda: study.record.has("trials.csv") or process.poll() is not None, 300)
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does: all processes at once
@@ -199,7 +201,7 @@ def test_ctrl_c_ends_everything_and_says_how_to_go_on(tmp_path, mark):
     assert process.returncode == 130
     assert "Traceback" not in said and "Error" not in said
     assert said.strip().endswith("the same command continues where it stopped")
-    assert re.search(r"auto_mpg linear: 3 of 60 trials, .* left, best objective", said)
+    assert re.search(r"auto_mpg linear: 3 of 30 trials, .* left, best objective", said)
     assert "\r" not in said
     assert until(lambda: not marked(mark), 10)
     before = study.record.read_text("trials.csv")
@@ -292,8 +294,8 @@ def test_a_second_process_on_the_same_study_leaves(undisturbed, tmp_path, mark):
 @pytest.mark.slow
 def test_two_studies_at_once_share_a_ledger(undisturbed, tmp_path, mark):
     studies = [small(tmp_path), small(tmp_path, n_trials=9)]
-    processes = [start(recorded, study, mark)[0] for study in studies]
-    for process in processes:
+    started = [start(recorded, study, mark) for study in studies]
+    for process, _told in started:
         process.join()
         assert process.exitcode == 0
     ledger = data.read_ledger(studies[0].ledger)
