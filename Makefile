@@ -5,6 +5,9 @@ PYTHON = python3
 endif
 BIN := .venv/bin
 RUN := $(BIN)/python -m mononet
+# Those that read recorded studies come last; nested_cv takes hours.
+EXPERIMENTS := provenance prior_protocol head_collapse depth_explosion seed_collapse two_moons \
+	coverage faults selection_optimism size_table nested_cv
 PYTEST := $(BIN)/python -m pytest -q -n $(shell nproc) --dist loadgroup
 
 .PHONY: book test test-full studies verify cost clean
@@ -22,6 +25,7 @@ test-full: .venv/ready
 studies: .venv/ready
 	$(RUN) study all
 	$(RUN) study all --secondary
+	for experiment in $(EXPERIMENTS); do $(RUN) run $$experiment || exit 1; done
 
 verify: .venv/ready
 	$(RUN) verify

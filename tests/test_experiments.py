@@ -1,12 +1,17 @@
 """Experiments: recorded part by part, taken up where they stood, shown by a chapter."""
 
+import re
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from mononet import data, experiments
+from mononet import data, experiments, parameters
 from mononet.experiments import Chapter, Experiment, record
 from mononet.printing import Html
 from mononet.record import RecordError
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -69,3 +74,15 @@ def test_a_chapter_shows_what_is_recorded_and_says_what_is_not(toy, monkeypatch)
     record(toy, PARTS)
     assert "eager engine" in chapter.status() and "squares.csv" in chapter.status()
     assert chapter.show("sums") == "<p>8</p>"
+
+
+def test_make_studies_records_every_experiment():
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    listed = re.search(r"^EXPERIMENTS := (.*)$", makefile, re.MULTILINE)[1].split()
+    readers = {"comparison", "first_version_page", "evidence"}  # of studies recorded elsewhere
+    recorded = {
+        name
+        for name in parameters.notebooks()
+        if name not in data.SPECS and "results_dir" in parameters.resolve(name)
+    }
+    assert set(listed) == recorded - readers
