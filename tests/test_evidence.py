@@ -129,6 +129,12 @@ def test_the_tie_of_a_whole_ladder_recommends_the_cheaper_model():
 # --- over recorded studies ----------------------------------------------------------------------
 
 
+def rewrite(path, ledger):
+    """Puts another ledger in the place of one, with a checksum of its own."""
+    with Record.locked(path.parent) as shelf:
+        shelf.write_csv(path.name, ledger)
+
+
 @pytest.fixture(scope="session")
 def recorded(quick, studies):
     """Quick parameters; split, linear and hgb-monotone are recorded."""
@@ -255,7 +261,7 @@ def test_a_tie_with_every_rung_shown_recommends_the_cheaper_model(values):
     change(pair[0], "cost.csv", lambda cost: cost.assign(seconds=cost["seconds"] + 100))
     later = "2030-01-01T00:00:00+00:00"
     ledger = data.read_ledger(pair[0].ledger).assign(time=later)
-    ledger.to_csv(pair[0].ledger, index=False)
+    rewrite(pair[0].ledger, ledger)
     found = climb(values)
     assert found.contest.outcome == TIE and found.contest.cheaper == "hgb-monotone"
     assert found.height == 5, found.lacking
@@ -337,7 +343,7 @@ def reopened(study, **changes):
     row = ledger[ledger["study"] == study.identity].iloc[-1].copy()
     for name, value in changes.items():
         row[name] = value
-    pd.concat([ledger, row.to_frame().T]).to_csv(study.ledger, index=False)
+    rewrite(study.ledger, pd.concat([ledger, row.to_frame().T]))
 
 
 def test_a_second_configuration_makes_the_number_validation_level(values):
@@ -351,7 +357,7 @@ def test_a_second_configuration_makes_the_number_validation_level(values):
 def test_an_opening_before_the_selection_ended_makes_it_validation_level(values):
     split, _ = made(values)
     ledger = data.read_ledger(split.ledger).assign(time="2020-01-01T00:00:00+00:00")
-    ledger.to_csv(split.ledger, index=False)
+    rewrite(split.ledger, ledger)
     found = climb(values)
     assert found.kind == VALIDATION and "before its selection had ended" in found.why
 
@@ -359,7 +365,7 @@ def test_an_opening_before_the_selection_ended_makes_it_validation_level(values)
 def test_an_opening_that_the_ledger_lacks_is_missed(values):
     split, _ = made(values)
     ledger = data.read_ledger(split.ledger)
-    ledger[ledger["study"] != split.identity].to_csv(split.ledger, index=False)
+    rewrite(split.ledger, ledger[ledger["study"] != split.identity])
     found = climb(values)
     assert found.kind == VALIDATION
     assert found.lacking == "a final opening of split in test_access.csv"

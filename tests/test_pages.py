@@ -148,7 +148,7 @@ def test_a_study_is_recorded_where_asked_for(quick, tmp_path, monkeypatch, capfd
     values = quick | {"results_dir": str(tmp_path), "models": ["linear"]}
     page = pages.open_page("auto_mpg", values)
     assert [study.model for study in page.recorded] == ["linear"]
-    assert "2/2" in capfd.readouterr().err
+    assert "2 of 2 trials" in capfd.readouterr().err
 
 
 def test_a_partial_study_says_how_far_it_is(quick, tmp_path):
