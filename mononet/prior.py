@@ -255,16 +255,17 @@ def waterfall(experiment: Experiment) -> Html:
         factor, sign = printing.scale(metric), -1.0 if MINIMIZED[metric] else 1.0
         means = factor * corners(experiment, dataset)["mean"]
         level, found = means.iloc[0], factor * shares_of(experiment, dataset)
+        reached = [means.min(), means.max()]
         axis.bar(0, level, color=figures.GRAY)
         for x, (share, low, high) in enumerate(found[["share", "low", "high"]].to_numpy(), 1):
             axis.bar(x, sign * share, bottom=level, color=figures.PALETTE[x - 1])
             ends = [level + sign * low, level + sign * high]
             axis.plot([x, x], ends, color="black", lw=1)
+            reached += ends
             level += sign * share
         axis.bar(4, means.iloc[-1], color=figures.GRAY)
-        near = [means.min(), means.max()]
-        room = 0.25 * (near[1] - near[0]) or 1.0
-        axis.set_ylim(near[0] - room, near[1] + room)
+        room = 0.1 * (max(reached) - min(reached)) or 1.0
+        axis.set_ylim(min(reached) - room, max(reached) + room)
         axis.set_xticks(range(5), labels, rotation=40, ha="right")
         axis.set(title=TITLES[dataset], ylabel=printing.metric_title(dataset))
         told.append(f"{TITLES[dataset]} {means.iloc[0]:.4g} held out, {means.iloc[-1]:.4g} printed")
@@ -310,6 +311,9 @@ def words(experiment: Experiment) -> Html:
         largest = parts["share"].idxmax()
         spreads = factor * found["std"]
         ten, five = spreads.iloc[0], spreads.loc[(False, False, True)]
+        seen = factor * selected(experiment, dataset)["test part"].mean
+        fresh = factor * found.loc[(True, False, False), "mean"]
+        digits = printing.decimals(factor * found.loc[(True, False, False), "std"])
         direction = "flatters" if total > 0 else "does not flatter"
         items.append(
             f"{TITLES[dataset]}: the prior protocol {direction}, by "
@@ -317,7 +321,9 @@ def words(experiment: Experiment) -> Html:
             f"{printing.significant(parts['share'].max())}, is that of {largest}. Switched on one "
             f"at a time the three add up to {printing.significant(alone)}. Keeping the best five "
             "of ten runs alone changes the printed standard deviation from "
-            f"{printing.significant(ten)} to {printing.significant(five)}."
+            f"{printing.significant(ten)} to {printing.significant(five)}. The search on the test "
+            f"part saw {number(seen, digits)} with its own seeds, and what it selected gives "
+            f"{number(fresh, digits)} with fresh ones: the rest was luck with those seeds."
         )
     return prose.bullets(items)
 
