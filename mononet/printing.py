@@ -163,7 +163,7 @@ def is_published(results_dir: str | Path) -> bool:
 def link(study: Study, path: str, text: str, up: str = "../") -> Html:
     """A link to a file of the dataset's results; plain text where the site does not carry it."""
     shown = html.escape(text)
-    if not is_published(study.parameters["results_dir"]):
+    if not (is_published(study.parameters["results_dir"]) and (study.shelf / path).is_file()):
         return Html(shown)
     return Html(f'<a href="{html.escape(f"{up}results/{study.dataset}/{path}")}">{shown}</a>')
 
