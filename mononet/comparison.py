@@ -150,8 +150,8 @@ def means(chapter: Chapter) -> Html:
         chapter.estimators,
         cell,
         "Test mean ± standard deviation over n final seeds",
-        f"{titles}; another n stands in the cell, and a model that seeds do not move has 1. In the "
-        "order of the catalogue, which is no ranking. A dash: not "
+        f"{titles}; a cell with another n says so, and a model that seeds do not move has 1. In "
+        "the order of the catalogue, which is no ranking. A dash: not "
         "recorded yet, or not among the dataset's models."
         + (" *Validation-level." if chapter.estimators["level"].notna().any() else ""),
         _source(chapter, "runs.csv"),

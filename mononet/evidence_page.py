@@ -139,7 +139,7 @@ def claim(found: Sequence[Case]) -> Html:
     said = []
     for case in found:
         ladder = case.ladder
-        kind = f"The gap is {ladder.kind}" + (f": {ladder.why}." if ladder.why else ".")
+        kind = f"Kind of number: {ladder.kind}" + (f", {ladder.why}." if ladder.why else ".")
         said.append(led(f"{case.title}.", ladder.sentence(), kind))
     return Html("".join(said))
 
@@ -151,11 +151,12 @@ def log(found: Sequence[Case]) -> Html:
         contest, ladder = case.ladder.contest, case.ladder
         checks = claims.checks(case.comparison)
         told = [f"{name}: {claims.PASSED[passed]}" for name, passed in checks]
+        reopens = f"This is shown: {ladder.lacking}." if ladder.lacking else "As below."
         rows[case.title] = {
             "recommendation": ladder.recommendation(),
             "alternatives": contest.both,
             "evidence": f"{_rungs(ladder.height)} shown. {'; '.join(told) or 'Nothing recorded'}.",
-            "reconsider when": f"There is {ladder.lacking}." if ladder.lacking else "As below.",
+            "reconsider when": reopens,
         }
     frame = pd.DataFrame(rows).T
     columns = [Column(name, lambda row, name=name: row[name], "") for name in frame]
@@ -167,7 +168,7 @@ def log(found: Sequence[Case]) -> Html:
     )
     table = render(frame, columns, "The decision log", note, corner="decision")
     standing = found[0].comparison.standing
-    which = led("The rule.", f"What was decided by is {standing.name}.", standing.said)
+    which = led("The rule.", f"This decision rests on {standing.name}.", standing.said)
     reopen = paragraph("Whatever is lacking, this reopens the decision:") + bullets(
         rule["triggers"]
     )

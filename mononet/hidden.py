@@ -195,8 +195,8 @@ def boosting(_: Chapter) -> Html:
         if above and not below
         else "The threshold alone does not decide whether its seed matters.",
         "In this book early stopping is off for every boosting model, the number of iterations "
-        "is chosen by cross-validation, and the share of features is searched, so that seeds do "
-        "move it a little.",
+        "is chosen by cross-validation, and the share of features is searched, so that seeds "
+        "can move it.",
     )
 
 
@@ -210,7 +210,7 @@ def spreads(_: Chapter) -> Html:
         "StandardScaler": lambda x: StandardScaler().fit(x[:, None]).scale_[0],
     }
     why = {
-        0: "Divides by n: describes these values. Of few seeds it is too small an estimate.",
+        0: "Divides by n: describes these values; as an estimate from few of them it is too small.",
         1: "Divides by n − 1: estimates the spread of more such values.",
         None: "Neither divisor.",
     }

@@ -145,7 +145,7 @@ class Ladder:
             return f"Take {cheaper}, the cheaper of the two, within what was looked at."
         if height == 0:
             return "Neither, on this evidence."
-        return f"Neither, on this evidence; until there is more, {cheaper} is the cheaper to keep."
+        return f"Neither, on this evidence. Of the two, {cheaper} costs less to train and to run."
 
 
 def chain(clauses: Sequence[str]) -> str:
@@ -169,7 +169,7 @@ def _correct(ladder: Ladder) -> list[str]:
     return [
         f"On {ladder.contest.where}, {ladder.contest.both} pass the checks that apply to them. "
         "Which of the two is better is not known, because the contest between them was not shown "
-        "to be equal.",
+        "to be fair in all five respects.",
         _lacking(ladder),
     ]
 

@@ -44,7 +44,11 @@ def retraining(comparison: Comparison) -> Part:
                 "folds can be excluded"
             )
         elif outcome == OPEN:
-            holds, missing = abs(gap) > bar * sd, _decided(comparison)
+            holds = abs(gap) > bar * sd
+            missing = (
+                f"a gap on fresh folds of more than {bar:g} seed standard deviations, and "
+                f"{_decided(comparison)}"
+            )
         else:
             holds = {WIN: 1, LOSS: -1}[outcome] * gap > bar * sd
             missing = (

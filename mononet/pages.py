@@ -149,7 +149,12 @@ class Page:
         """Where the rows came from, in this execution."""
         if self.rows is None:
             fetch = commands(f"python -m mononet data fetch {self.dataset}")
-            return box("missing", "The rows are not on this machine", "They are fetched by:", fetch)
+            return box(
+                "missing",
+                "Built without the rows of this dataset",
+                "Who builds the book fetches them by:",
+                fetch,
+            )
         X, found = self.rows.X_train, self.rows
         text = f"{len(X):,} training rows and {X.shape[1]} features. Source, {found.source}."
         return box("", "The rows of this execution", text, f"Fingerprint {found.fingerprint}.")
@@ -206,7 +211,7 @@ class Page:
         if name == "secondary":
             return tables.secondary(self.dataset, self.secondary)
         if name == "constraints":
-            lacking = Html('<p class="mn-note">This needs rows that are not on this machine.</p>')
+            lacking = Html('<p class="mn-note">Built without the rows that this table needs.</p>')
             return tables.constraints(self.rows) if self.rows is not None else lacking
         if not self.recorded:
             return self.nothing()

@@ -315,17 +315,23 @@ def words(experiment: Experiment) -> Html:
         fresh = factor * found.loc[(True, False, False), "mean"]
         digits = printing.decimals(factor * found.loc[(True, False, False), "std"])
         direction = "flatters" if total > 0 else "does not flatter"
+        hurts = [name for name, share in parts["share"].items() if share < 0]
         items.append(
             f"{TITLES[dataset]}: the prior protocol {direction}, by "
             f"{printing.significant(total)}{unit}. The largest share, "
-            f"{printing.significant(parts['share'].max())}, is that of {largest}. Switched on one "
-            f"at a time the three add up to {printing.significant(alone)}. Keeping the best five "
-            "of ten runs alone changes the printed standard deviation from "
+            f"{printing.significant(parts['share'].max())}, is that of {largest}{_hurt(hurts)}. "
+            f"Switched on one at a time the three add up to {printing.significant(alone)}. Keeping "
+            "the best five of ten runs alone changes the printed standard deviation from "
             f"{printing.significant(ten)} to {printing.significant(five)}. The search on the test "
             f"part saw {number(seen, digits)} with its own seeds, and what it selected gives "
-            f"{number(fresh, digits)} with fresh ones: the rest was luck with those seeds."
+            f"{number(fresh, digits)} with fresh ones."
         )
     return prose.bullets(items)
+
+
+def _hurt(names: list[str]) -> str:
+    """The practices that made the printed figure worse; a clause."""
+    return f"; {' and '.join(names)} made the figure worse" if names else ""
 
 
 def literature(experiment: Experiment) -> Html:

@@ -279,9 +279,10 @@ def secondary(dataset: str, found: Sequence[Secondary]) -> Html:
         Column("this study", fresh, group="fresh folds"),
     ]
     note = (
-        f"Test: mean ± standard deviation over {_seeds(seeds)} final seeds; another number stands "
-        "in the cell. The gap is of one trained pair on the same test rows, positive where this "
-        "study is better than the headline one; its interval draws the test rows or days again."
+        f"Test: mean ± standard deviation over {_seeds(seeds)} final seeds; a cell with "
+        "another number says so. The gap is of one trained pair on the same test rows, positive "
+        "where this study is better than the headline one; its interval draws the test rows or "
+        "days again."
     )
     for level in frame["level"].dropna().unique():
         note += f" *Validation-level: {level}."

@@ -607,7 +607,7 @@ def test_a_page_opens_with_what_is_lacking_and_ends_with_the_decision(values):
     assert "predictions.npz" in page.table("rungs") and page.table("rungs").count("<details") == 3
     noises = text(page.words("noises in words"))
     assert "Training again:" in noises and "Drawing the 78 test rows again:" in noises
-    assert "The gap is test-grade." in text(page.words("claim"))
+    assert "Kind of number: test-grade." in text(page.words("claim"))
     log = text(page.table("log"))
     assert "Take split." in log and "validation gap above 2 seed sd: pass" in log
     assert "2027-12-31" in log and "a rule" in log

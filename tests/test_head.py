@@ -170,4 +170,4 @@ def test_words_follow_the_numbers(recorded, monkeypatch):
     monkeypatch.setattr(Experiment, "table", lambda self, name: tables[name].copy())
     assert "2 of 2 seeds ever gave" in head.finding(recorded)
     runs["value_yes"] = runs["value"] = 0.0
-    assert "Locked at the base rate is the right word" in head.classification(recorded)
+    assert "By either count it is: no seed clears it" in head.classification(recorded)

@@ -60,9 +60,11 @@ def classification(experiment: Experiment) -> Html:
     cleared = int(identity["better"].sum()), int(identity["seeds"].sum())
     won, total = int(mixed["better"].sum()), int(mixed["seeds"].sum())
     return prose.bullets(items) + prose.paragraph(
-        "Locked at the base rate is the right word by either count: no seed clears it."
+        "A classifier with a relu head is said to be locked at the base rate. By either count it "
+        "is: no seed clears it."
         if won + mixed["better_yes"].sum() == 0
-        else "Locked is thus right about the probabilities. About the calls it depends on the "
+        else "A classifier with a relu head is said to be locked at the base rate. That is right "
+        "about its probabilities. About its calls it depends on the "
         f"convention for one half: {int(mixed['better_yes'].sum())} of {total} seeds clear the "
         f"base rate with it as a yes, {won} with it as a no. In the second case the dead zone of "
         "the activation serves as the class no: the network still ranks rows, and the rows that "
@@ -118,19 +120,20 @@ def floors(experiment: Experiment) -> Html:
 
 def meaning(experiment: Experiment) -> Html:
     """What somebody who designs such a network takes along."""
-    frame = arms(seeds(experiment))
-    elu = chosen(frame, mode="mixed", head="elu")
-    plain = chosen(frame, mode="mixed", head="identity")
-    sign = np.where(elu["task"] == "classification", 1, -1)
-    better = int((sign * (elu["value"].to_numpy() - plain["value"].to_numpy()) > 0).sum())
+    mixed = chosen(seeds(experiment), mode="mixed")
+    groups = mixed.groupby(["task", "set", "head"])["value"]
+    mean, error = groups.mean().unstack("head"), groups.sem().unstack("head")
+    sign = np.where(mean.index.get_level_values("task") == "classification", 1, -1)
+    ahead = sign * (mean["elu"] - mean["identity"])
+    better = int((ahead > 2 * np.hypot(error["elu"], error["identity"])).sum())
     return prose.bullets(
         [
             "Leave the read-out linear. It costs nothing: x|W| + b is monotone as it is.",
             "An elu head is the same fault in a milder form: its logits end at −1, so that no "
-            f"probability falls below {1 / (1 + np.e):.2f}. On {better} of {len(elu)} sets its "
-            "mean on validation rows is better than that of the identity, as a bound on confidence "
-            "can help where a network overfits; who wants such a bound sets it on purpose, on "
-            "both sides.",
+            f"probability falls below {1 / (1 + np.e):.2f}. On {better} of {len(mean)} sets its "
+            "mean on validation rows is better than that of the identity, by more than two "
+            "standard errors over seeds. A bound on confidence can help where a network overfits; "
+            "who wants such a bound sets it on purpose, on both sides.",
             "Look at the smallest logit and the largest, not at the accuracy alone. A threshold "
             "that counts one half as a no can make a classifier that never says no look like one "
             "that works, and its probabilities are wrong all the same.",
