@@ -38,7 +38,8 @@ def periods(comparison: Comparison) -> list[Part]:
 
     def find() -> Found:
         block = comparison.challenger.record.read_npz("predictions.npz")["block"]
-        early = block <= np.median(np.unique(block))
+        days, rank = np.unique(block, return_inverse=True)
+        early = rank < len(days) / 2
         halves = [
             frames.paired(comparison.baseline, comparison.challenger, mask)
             for mask in (early, ~early)

@@ -481,7 +481,8 @@ def test_days_are_looked_at_by_halves_and_in_longer_blocks(values):
     for study in made(values):
 
         def by_day(arrays):
-            return arrays | {"block": np.arange(len(arrays["target"])) // 2}
+            days = [f"2012.02.{row // 2 + 10}" for row in range(len(arrays["target"]))]
+            return arrays | {"block": np.array(days)}  # days are text, as in Blog's files
 
         change(study, "predictions.npz", by_day)
     comparison = evidence.comparisons("auto_mpg", values)[0]
