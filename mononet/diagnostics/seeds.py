@@ -288,7 +288,7 @@ def about_arms(experiment: Experiment) -> Html:
         change(
             "With one seed, the penalty for spread", f"mean, {one}", f"risk-adjusted, {one}"
         ),
-        change("Both together", f"mean, {one}", f"risk-adjusted, {several}"),
+        change("Doing both", f"mean, {one}", f"risk-adjusted, {several}"),
         change(
             "The compute of several seeds spent on more trials instead",
             f"mean, {one}",
@@ -316,7 +316,7 @@ def reported(experiment: Experiment) -> Html:
         return lambda row: number(100 * row[name], 1)
 
     columns = [
-        Column("selected", lambda row: f"{row['selected']:.0f} times"),
+        Column("selected", lambda row: f"{row['selected']:.0f}×"),
         Column("mean ± std", lambda row: f"{value('mean')(row)} ± {value('std')(row)}"),
         Column("median", value("median")),
         Column("IQM", value("iqm")),
