@@ -39,12 +39,14 @@ def table(studies: Sequence[Study]) -> tuple[pd.DataFrame, str] | None:
     return frame[frame["dataset"] == dataset], name
 
 
-def gaps(frame: pd.DataFrame, challenger: str, baseline: str) -> pd.DataFrame | None:
-    """A row a share: rows, mean gap in the loss over folds (positive: the challenger is better) and
-    its standard error, over folds, or over seeds where there is one fold; None unless both models
-    have every share."""
+def gaps(
+    frame: pd.DataFrame, challenger: str, baseline: str, shares: Sequence[float] = SHARES
+) -> pd.DataFrame | None:
+    """A row a share: rows (mean over folds), mean gap in the loss over folds (positive: the
+    challenger is better) and its standard error, over folds, or over the seeds of both sides where
+    there is one fold; None unless both models have every share."""
     found = []
-    for share in SHARES:
+    for share in shares:
         part = frame[np.isclose(frame["share"], share)]
         losses = {
             model: part[part["model"] == model].pivot_table(
@@ -63,6 +65,6 @@ def gaps(frame: pd.DataFrame, challenger: str, baseline: str) -> pd.DataFrame | 
             sides = [each.to_numpy() for each in losses.values()]
             spreads = [statistics.seed_sd(s) / np.sqrt(s.shape[1]) for s in sides if s.shape[1] > 1]
             se = float(np.hypot.reduce(spreads)) if spreads else np.nan
-        rows = int(part["rows"].iloc[0])
+        rows = round(part["rows"].mean())
         found.append({"share": share, "rows": rows, "gap": gap, "se": se})
     return pd.DataFrame(found)

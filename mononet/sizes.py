@@ -16,7 +16,17 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-from mononet import data, experiments, figures, parameters, printing, prose, recording, search
+from mononet import (
+    data,
+    experiments,
+    figures,
+    parameters,
+    printing,
+    prose,
+    recording,
+    search,
+    size_gaps,
+)
 from mononet.experiments import Chapter, Experiment
 from mononet.printing import TITLES, Column, Html, number, significant
 from mononet.recording import StudyError
@@ -126,27 +136,13 @@ def gaps(frame: pd.DataFrame) -> pd.DataFrame:
     Means over seeds are paired by fold; the standard error is that over folds, a rough one since
     folds share training rows. With a single fold it is that over the seeds of both sides.
     """
-    cells = frame.groupby(["dataset", "share", "model", "fold"], sort=False)["loss"]
-    means, errors = cells.mean().unstack("fold"), cells.sem().unstack("fold").fillna(0.0)
-    rows = []
-    for dataset, share in dict.fromkeys(means.index.droplevel("model")):
-        at = frame[(frame["dataset"] == dataset) & (frame["share"] == share)]
-        ours = means.loc[(dataset, share, CHALLENGER)].dropna()
+    found = []
+    for dataset, of in frame.groupby("dataset", sort=False):
+        over = "folds" if of["fold"].nunique() > 1 else "seeds"
         for baseline in BASELINES:
-            d = means.loc[(dataset, share, baseline)].dropna() - ours
-            both = (errors.loc[(dataset, share, m)].iloc[0] for m in (CHALLENGER, baseline))
-            rows.append(
-                {
-                    "dataset": dataset,
-                    "baseline": baseline,
-                    "share": share,
-                    "rows": round(at["rows"].mean()),
-                    "gap": d.mean(),
-                    "se": d.sem() if len(d) > 1 else float(np.hypot(*both)),
-                    "over": "folds" if len(d) > 1 else "seeds",
-                }
-            )
-    return pd.DataFrame(rows)
+            pair = size_gaps.gaps(of, CHALLENGER, baseline, of["share"].unique())
+            found.append(pair.assign(dataset=dataset, baseline=baseline, over=over))
+    return pd.concat(found, ignore_index=True)
 
 
 # --- what the chapter shows ----------------------------------------------------------------------
@@ -294,10 +290,3 @@ def open_chapter(given: Mapping) -> Chapter:
     if recording.asked() and not experiment.complete:
         experiments.record(experiment, PARTS)
     return Chapter(experiment, tuple(PARTS), SHOWN)
-
-
-def recorded(results_dir: str = "book/results") -> pd.DataFrame | None:
-    """The size table of the full protocol for the studies recorded in `results_dir`, or None."""
-    pairs = [("results_dir", str(results_dir)), ("studies_dir", str(results_dir))]
-    experiment = SizeTable("size_table", parameters.resolve("size_table", pairs=pairs))
-    return experiment.table("sizes") if experiment.complete else None

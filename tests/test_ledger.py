@@ -127,5 +127,11 @@ def test_a_recorded_opening_writes_nothing(tmp_path, monkeypatch):
     """So that `verify` works where results can only be read."""
     ledger = tmp_path / "test_access.csv"
     record_opening(ledger, _row(), _SEEN)
+    before = {
+        path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()
+    }
     monkeypatch.setattr(Record, "locked", None)
     record_opening(ledger, _row(), _SEEN)
+    after = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
+    assert after == before
+    assert read_openings(ledger).study.tolist() == ["", "s1"]
