@@ -406,8 +406,8 @@ def headline(results_dir: str | Path) -> Html:
     note = (
         "Mean ± standard deviation over n trainings of one selected configuration, in the order "
         "of the catalogue, which is no ranking. The last row is the other noise, how far one "
-        "network's value moves with other test rows; a difference below it is no difference "
-        "without a comparison on the same rows."
+        "network's value moves with other test rows; whether a smaller difference "
+        "means anything, only a comparison on the same rows can say."
     )
     toc = (printing.ROOT / "_toc.yml").read_text()
     pages = [

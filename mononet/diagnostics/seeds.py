@@ -374,9 +374,9 @@ def finding(experiment: Experiment) -> Html:
     first, last = "mean, one seed", "risk-adjusted, several seeds"
     if first in some.index and last in some.index:
         text += (
-            f"; and a search by {first} selects a configuration that collapses on some fresh seed "
-            f"in {percent(some.loc[first, 'some'])} of the cases, one by {last}, in "
-            f"{percent(some.loc[last, 'some'])}"
+            "; and a search by the mean of one seed a fold selects a configuration that collapses "
+            f"on some fresh seed in {percent(some.loc[first, 'some'])} of the cases, a search by "
+            f"the risk-adjusted objective over several seeds in {percent(some.loc[last, 'some'])}"
         )
     return prose.led(f"{text}.")
 
