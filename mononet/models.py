@@ -26,6 +26,9 @@ BOOSTING_ITERATIONS = 500
 LARGE = 20_000  # training rows above which batches are larger
 BATCHES = (8, 16, 32, 64, 128, 256)
 LARGE_BATCHES = (64, 128, 256, 512, 1024)
+# Measured: where one layer of a stack has more activations than this (128 KiB), stacking more runs
+# costs more in the cache than it saves in calls.
+CACHED = 2**15
 DISTINCT = 50  # a column with more distinct values than this has a smooth distribution
 
 
@@ -159,6 +162,24 @@ class Model:
         """Fit every run on its training rows and predict its other rows at each stage."""
         raise TypeError(f"{type(self).__name__} is abstract")
 
+    def shares(
+        self, configurations: Sequence[Configuration], runs: int, most: int
+    ) -> list[list[int]]:
+        """How a round of configurations, each of so many runs, is best cut into tasks: lists of
+        their numbers, at most ``most`` in one."""
+        return [[number] for number in range(len(configurations))]
+
+    def fit_together(
+        self,
+        configurations: Sequence[Configuration],
+        problem: Problem,
+        runs: Sequence[Run],
+        stages: Sequence[int],
+        engine: str = "eager",
+    ) -> list[list[np.ndarray]]:
+        """Predictions of each configuration of one share on the same runs, as ``fit`` has them."""
+        return [self.fit(c, problem, runs, stages, engine).predictions for c in configurations]
+
 
 @dataclass(frozen=True)
 class NetworkModel(Model):
@@ -203,15 +224,35 @@ class NetworkModel(Model):
             optimizer=optimizer,
         )
 
+    def shares(self, configurations, runs, most) -> list[list[int]]:
+        """Configurations of the same graph, width and batch size share a stack as long as its
+        activations stay in the cache. The longest share is first, so that workers end together."""
+        groups: dict[tuple, list[int]] = {}
+        for number, c in enumerate(configurations):
+            groups.setdefault((self.architecture(c), c["width"], c["batch_size"]), []).append(
+                number
+            )
+        shares = []
+        for (_, width, batch), numbers in groups.items():
+            size = min(most, max(1, CACHED // (int(width) * int(batch) * runs)))
+            shares += [numbers[at : at + size] for at in range(0, len(numbers), size)]
+
+        def work(share: list[int]) -> float:
+            c = configurations[share[0]]
+            return len(share) * self.architecture(c).depth / int(c["batch_size"])
+
+        return sorted(shares, key=work, reverse=True)
+
     def stack(
         self,
-        configuration: Configuration,
+        configuration: Configuration | Sequence[Configuration],
         problem: Problem,
         runs: Sequence[Run],
         engine: str = "eager",
         **options,
     ) -> Stack:
-        """The runs as one stack, rows and columns laid out for the network's two branches."""
+        """The runs as one stack, rows and columns laid out for the network's two branches; with
+        one configuration for all of them or, out of one share, one a run."""
         parts, renumbered, offset = [], {}, 0
         for X, group in _inputs_by_run(problem, runs):
             parts.append(X)
@@ -222,15 +263,22 @@ class NetworkModel(Model):
         target = np.full(len(problem.X), np.nan)
         target[: len(problem.y)] = problem.y
         table = Table.of(X, problem.indicator, np.tile(target, len(parts)))
+        many = [configuration] if isinstance(configuration, Mapping) else configuration
         return Stack(
-            self.architecture(configuration),
-            self.hyperparameters(configuration, problem.optimizer),
+            self.architecture(many[0]),
+            [self.hyperparameters(each, problem.optimizer) for each in many],
             problem.task,
             table,
             [renumbered[id(run)] for run in runs],
             engine=engine,
             **options,
         )
+
+    def fit_together(self, configurations, problem, runs, stages, engine="eager"):
+        one_a_run = [c for c in configurations for _ in runs]
+        stack = self.stack(one_a_run, problem, [*runs] * len(configurations), engine)
+        predictions = iter(stack.train(stages).predictions)
+        return [[next(predictions) for _ in runs] for _ in configurations]
 
     def fit(self, configuration, problem, runs, stages, engine="eager") -> Fits:
         start = time.perf_counter()

@@ -109,24 +109,26 @@ def score_runs(
 
 def evaluate(
     model: Model,
-    configuration: Configuration,
+    configurations: Sequence[Configuration],
     problem: Problem,
     metric: str,
     splits: Sequence[Split],
     seeds: Sequence[int],
     stages: Sequence[int],
     engine: str,
-) -> Evaluation:
-    """Fit one configuration on every fold with every seed, all in one stack of runs."""
+) -> list[Evaluation]:
+    """Fit configurations of one share on every fold with every seed, all in one stack of runs."""
     runs = [
         Run(train, validation, (seed, fold))
         for fold, (train, validation) in enumerate(splits)
         for seed in seeds
     ]
-    fits = model.fit(configuration, problem, runs, stages, engine)
     shape = (len(stages), len(splits), len(seeds))
-    parts = score_runs(fits.predictions, runs, problem, metric)
-    return Evaluation(*(part.T.reshape(shape) for part in parts))
+    evaluations = []
+    for predictions in model.fit_together(configurations, problem, runs, stages, engine):
+        parts = score_runs(predictions, runs, problem, metric)
+        evaluations.append(Evaluation(*(part.T.reshape(shape) for part in parts)))
+    return evaluations
 
 
 def judge(
@@ -281,16 +283,22 @@ def search(
     while len(trials) < budget.n_trials:
         count = min(budget.round_size, budget.n_trials - len(trials))
         configurations = suggest(space, trials, count, budget, minimized)
-        if engine == "compiled" and isinstance(model, NetworkModel):
-            compile_once(model, configurations, problem, compiled, workers)
-        tasks = [(model, c, problem, metric, splits, seeds, stages, engine) for c in configurations]
-        for configuration, evaluation in zip(
-            configurations, in_parallel(evaluate, tasks, workers), strict=True
-        ):
-            trials.append(
-                judge(len(trials), configuration, evaluation, stages, minimized, budget.objective)
-            )
-            on_trial(trials[-1])
+        shares = [[number] for number in range(count)]  # eager bits depend on the stack
+        if engine == "compiled":
+            shares = model.shares(configurations, len(splits) * len(seeds), -(-count // workers))
+            if isinstance(model, NetworkModel):
+                compile_once(model, configurations, problem, compiled, workers)
+        rest = (problem, metric, splits, seeds, stages, engine)
+        tasks = [(model, [configurations[n] for n in share], *rest) for share in shares]
+        judged: dict[int, Trial] = {}
+        for share, evaluations in zip(shares, in_parallel(evaluate, tasks, workers), strict=True):
+            for place, evaluation in zip(share, evaluations, strict=True):
+                number = len(trials) + place
+                judged[number] = judge(
+                    number, configurations[place], evaluation, stages, minimized, budget.objective
+                )
+                on_trial(judged[number])
+        trials += [judged[number] for number in sorted(judged)]
         on_round(trials)
     return trials
 

@@ -98,8 +98,8 @@ def measure(
             subsets(dataset, values["cv_seed"] + partition, values["cv_folds"], share)
             for partition in (CHOSEN_ON, REPORTED)
         )
-        evaluation = search.evaluate(
-            model, chosen, problem, dataset.metric, choosing, seeds, stages, engine
+        [evaluation] = search.evaluate(
+            model, [chosen], problem, dataset.metric, choosing, seeds, stages, engine
         )
         objective = values["objective"]
         best = search.judge(0, chosen, evaluation, stages, minimized, objective).stage

@@ -213,12 +213,12 @@ class Draws:
         self.width, self.threshold = width, round(dropout * 2**16)
         self.steps = -(-len(run.train) // batch_size)
 
-    def epoch(self, index: np.ndarray, keep: np.ndarray | None) -> None:
-        """Fill this run's row numbers (steps, batch) and mask (steps, batch, width)."""
+    def epoch(self, index: np.ndarray, keep: np.ndarray) -> None:
+        """Fill row numbers (steps, batch) and, with dropout, the mask (steps, batch, width)."""
         flat = np.zeros(self.steps * self.batch_size, dtype=np.int64)
         flat[: len(self.rows)] = self.rng.permutation(self.rows)
         index[: self.steps] = flat.reshape(self.steps, self.batch_size)
-        if keep is not None:
+        if self.threshold > 0:
             shape = (self.steps, self.batch_size, self.width)
             drawn = self.rng.integers(0, 2**16, size=shape, dtype=np.uint16)
             np.greater_equal(drawn, self.threshold, out=keep[: self.steps])
@@ -232,8 +232,8 @@ class Stack:
     """Runs of one architecture on one table, with one set of hyperparameters or one a run.
 
     ``runs`` of any length: a single one is padded to two, since a stack of one would take
-    another matrix product with other rounding. Hyperparameters of single runs may differ in
-    learning rate, its decay, weight decay, optimizer and clip norm alone; ValueError otherwise.
+    another matrix product with other rounding. Single runs may differ in all hyperparameters but
+    width, batch size and the two switches of the experiments; ValueError otherwise.
     """
 
     def __init__(
@@ -263,11 +263,11 @@ class Stack:
             Network(
                 architecture,
                 *widths,
-                hyper.width,
-                convex_fraction=hyper.convex_fraction,
+                own.width,
+                convex_fraction=own.convex_fraction,
                 generator=torch.Generator().manual_seed(_torch_seed(run.seed)),
             ).to(dtype)
-            for run in self.runs
+            for run, own in zip(self.runs, self.hypers, strict=True)
         ]
         self.skeleton = networks[0]
         self.parameters_per_run = sum(p.numel() for p in self.skeleton.parameters())
@@ -277,8 +277,11 @@ class Stack:
         )
         zeros = {name: torch.zeros_like(p) for name, p in parameters.items()}
         self.state = State(parameters, zeros, {k: z.clone() for k, z in zeros.items()})
+        self.draws = [
+            Draws(run, own.batch_size, own.width, own.dropout)
+            for run, own in zip(self.runs, self.hypers, strict=True)
+        ]
         self.constants = self._constants(table.target)
-        self.draws = [Draws(run, hyper.batch_size, hyper.width, hyper.dropout) for run in self.runs]
         self.done = np.zeros(len(self.runs))  # steps each run has taken
         self.chunk = next(c for limit, c in CHUNKS if limit is None or len(table.free) <= limit)
         self.step = _step(architecture, branches, task, engine == "compiled")
@@ -300,7 +303,7 @@ class Stack:
             decoupled_decay=column(np.where(coupled, 0.0, decay)),
             coupled_decay=column(np.where(coupled, decay, 0.0)),
             clip_norm=column([hyper.clip_norm for hyper in self.hypers]),
-            keep_scale=column(1 / (1 - round(self.hyper.dropout * 2**16) / 2**16)),
+            keep_scale=column([1 / (1 - draw.threshold / 2**16) for draw in self.draws]),
             center=column([m for m, _ in moments]),
             # A constant target leaves its scale at one instead of dividing by zero.
             scale=column([s if s > 0 else 1.0 for _, s in moments]),
@@ -357,7 +360,7 @@ class Stack:
         schedule = np.ones((steps, runs, 4))
         rows = np.zeros((steps, runs))
         for r, draw in enumerate(self.draws):
-            draw.epoch(index[:, r], keep[:, r] if hyper.dropout > 0 else None)
+            draw.epoch(index[:, r], keep[:, r])
             rows[: draw.steps, r] = hyper.batch_size
             rows[draw.steps - 1, r] = len(draw.rows) - (draw.steps - 1) * hyper.batch_size
         taken = self.done + np.cumsum(rows > 0, axis=0)
@@ -392,19 +395,11 @@ def _one_a_run(
     hyper: Hyperparameters | Sequence[Hyperparameters], runs: int
 ) -> list[Hyperparameters]:
     """The hyperparameters of each run; ValueError where they do not fit into one stack."""
-    if isinstance(hyper, Hyperparameters):
-        return [hyper] * runs
-    hypers = list(hyper) * (runs if len(hyper) == 1 else 1)
+    given = [hyper] if isinstance(hyper, Hyperparameters) else list(hyper)
+    hypers = given * runs if len(given) == 1 else given
     if len(hypers) != runs:
         raise ValueError(f"{len(hypers)} sets of hyperparameters for {runs} runs")
-    shared = (
-        "width",
-        "batch_size",
-        "dropout",
-        "convex_fraction",
-        "rescale_readout",
-        "standardize",
-    )
+    shared = ("width", "batch_size", "rescale_readout", "standardize")
     for name in shared:
         if len({getattr(each, name) for each in hypers}) > 1:
             raise ValueError(f"the runs of one stack have one {name}")

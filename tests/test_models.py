@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mononet.models import CANDIDATE_EPOCHS, CATALOGUE, FLAVORS, LARGE, Problem, Quantiles
+from mononet.models import CACHED, CANDIDATE_EPOCHS, CATALOGUE, FLAVORS, LARGE, Problem, Quantiles
 from mononet.training import Run
 
 NETWORKS = [*FLAVORS, "mlp"]
@@ -76,6 +78,46 @@ def test_space_of_networks(name):
     large = CATALOGUE[name].space(LARGE + 1)
     assert tuple(large.pop("batch_size")["values"]) == (64, 128, 256, 512, 1024)
     assert large == {k: v for k, v in space.items() if k != "batch_size"}
+
+
+sizes = st.sampled_from([8, 16, 21, 32, 64]), st.sampled_from([8, 32, 256]), st.integers(1, 4)
+
+
+@given(st.lists(st.tuples(*sizes), min_size=1, max_size=12), st.integers(1, 30), st.integers(1, 9))
+def test_shares_hold_every_configuration_once_and_only_what_fits_one_stack(drawn, runs, most):
+    keys = ("width", "batch_size", "depth")
+    configurations = [dict(zip(keys, values, strict=True)) for values in drawn]
+    shares = CATALOGUE["mixed"].shares(configurations, runs, most)
+    assert sorted(number for share in shares for number in share) == list(range(len(drawn)))
+    for share in shares:
+        [(width, batch, _)] = {drawn[number] for number in share}
+        assert len(share) <= most
+        assert len(share) == 1 or len(share) * runs * width * batch <= CACHED
+    # The longest is first: layers a step, times steps, times configurations.
+    work = [len(share) * drawn[share[0]][2] / drawn[share[0]][1] for share in shares]
+    assert work == sorted(work, reverse=True)
+
+
+def test_small_trials_of_the_same_shape_share_one_stack_and_large_ones_do_not():
+    small, large = ({"width": w, "batch_size": b, "depth": 2} for w, b in ((8, 8), (64, 256)))
+    assert CATALOGUE["mixed"].shares([large, small, large, small], 15, 5) == [[1, 3], [0], [2]]
+    assert CATALOGUE["hgb"].shares([large, small], 15, 5) == [[0], [1]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inputs", ["published", "quantile"])
+def test_a_configuration_has_the_same_bits_whatever_shares_its_stack(inputs):
+    of = problem("classification", inputs=inputs)
+    runs = [run(np.arange(60 + seed), seed) for seed in range(3)]
+    many = [
+        a_configuration("mixed") | {"convex_fraction": c, "dropout": d, "weight_decay": 0.1 * d}
+        for c, d in ((0.0, 0.0), (0.3, 0.5), (1.0, 0.1))
+    ]
+    together = CATALOGUE["mixed"].fit_together(many, of, runs, (1, 3), "compiled")
+    for configuration, predictions in zip(many, together, strict=True):
+        alone = CATALOGUE["mixed"].fit(configuration, of, runs, (1, 3), "compiled").predictions
+        assert np.array_equal(predictions, alone)
+    assert not np.array_equal(*together[:2])
 
 
 def test_mlp_has_the_space_of_split():

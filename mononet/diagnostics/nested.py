@@ -85,8 +85,8 @@ def outer(experiment: Experiment, model: str, partition: int) -> pd.DataFrame:
         runs = pd.DataFrame({"seed": seeds, "value": np.nan, "failed": True})
         shared = {"trial": -1, "epochs": 0, "cv_score": np.nan, "objective": np.nan}
         if best:
-            found = search.evaluate(
-                entry, best.configuration, whole, METRIC, [(kept, held)], seeds, [best.stage],
+            [found] = search.evaluate(
+                entry, [best.configuration], whole, METRIC, [(kept, held)], seeds, [best.stage],
                 experiment.engine,
             )  # fmt: skip
             runs["value"] = found.values[0, 0]
