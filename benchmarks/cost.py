@@ -6,23 +6,22 @@ drift: a ratio within one turn holds where microseconds do not. The median over 
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
-from mononet.network import Architecture
-from mononet.training import Hyperparameters, Run, Stack, Table, one_thread
+from mononet.cost import Cell, make_stack, seconds_of
+from mononet.training import Stack, one_thread
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = ROOT / "build" / "public-mononet"
 PACKAGE = "mononet==0.0.0a1"
-WIDTH, BATCH, DEPTH, ROWS = 21, 16, 2, 256
+ROWS = 256  # those of the plain loop
 STACKS = (1, 5, 15, 60, 240)
 TURNS = 5
 
@@ -37,8 +36,8 @@ def child() -> subprocess.Popen:
             sys.executable,
             "-P",
             str(Path(__file__).with_name("plain_loop.py")),
-            str(WIDTH),
-            str(BATCH),
+            str(Cell.width),
+            str(Cell.batch_size),
         ],
         env=os.environ | {"PYTHONPATH": str(PUBLIC)},
         stdin=subprocess.PIPE,
@@ -53,35 +52,19 @@ def ask(plain: subprocess.Popen) -> float:
     return float(plain.stdout.readline())
 
 
-def make_stack(runs: int, engine: str) -> Stack:
-    rng = np.random.default_rng(0)
-    table = Table(rng.normal(size=(ROWS, 3)), rng.normal(size=(ROWS, 4)), rng.normal(size=ROWS))
-    hyper = Hyperparameters(WIDTH, BATCH, 1e-3, 1e-2, dropout=0.1)
-    rows = np.arange(ROWS)
-    stack = Stack(
-        Architecture("mixed", DEPTH),
-        hyper,
-        "regression",
-        table,
-        [Run(rows, rows, (seed,)) for seed in range(runs)],
-        engine=engine,
-    )
-    stack.train_epoch(0)  # compiles
-    return stack
-
-
 def microseconds(stack: Stack) -> float:
     """Of one step of one run, draws included."""
-    epochs = max(1, 240 // len(stack.runs) // 2)
-    start = time.perf_counter()
-    for epoch in range(epochs):
-        stack.train_epoch(epoch)
-    steps = epochs * (ROWS // BATCH) * stack.asked
-    return (time.perf_counter() - start) / steps * 1e6
+    epoch = itertools.count(1)
+    seconds = seconds_of(lambda: stack.train_epoch(next(epoch)), 0.2)
+    return 1e6 * seconds / (stack.draws[0].steps * stack.asked)
 
 
 def main() -> None:
-    stacks = {(e, n): make_stack(n, e) for e in ("compiled", "eager") for n in STACKS}
+    stacks = {
+        (engine, runs): make_stack(Cell(engine=engine, runs=runs, rows=ROWS))
+        for engine in ("compiled", "eager")
+        for runs in STACKS
+    }
     plain, turns = child(), []
     with one_thread():
         for _ in range(TURNS):
@@ -93,8 +76,9 @@ def main() -> None:
     frame = pd.DataFrame(turns, columns=["engine", "runs", "us", "ratio", "plain"])
     table = frame.groupby(["engine", "runs"], sort=False)[["us", "ratio"]].median()
     print(
-        f"One step of one run: width {WIDTH}, depth {DEPTH}, mixed, batch {BATCH}, one thread, "
-        f"median of {TURNS} turns.\nPlain loop over {PACKAGE}, float64, one run at a time: "
+        f"One step of one run: width {Cell.width}, depth {Cell.depth}, mixed, batch "
+        f"{Cell.batch_size}, one thread, median of {TURNS} turns.\n"
+        f"Plain loop over {PACKAGE}, float64, one run at a time: "
         f"{statistics.median(frame['plain']):,.0f} µs. Ours is float32.\n"
     )
     print("| engine | stacked runs | µs a step and run | times the plain loop's speed |")

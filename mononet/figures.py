@@ -201,10 +201,10 @@ def _log_axis(axes, validation: np.ndarray) -> None:
     values = validation[np.isfinite(validation) & (validation > 0)]
     axes[0].set(yscale="log", ylim=(values.min() / 2.5, min(values.max(), 12 * values.min())))
     for axis in axes:
-        _plain_log(axis)
+        plain_log(axis)
 
 
-def _plain_log(axis) -> None:
+def plain_log(axis) -> None:
     """Plain numbers on a logarithmic axis."""
     axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 3, 5, 7)))
     axis.yaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
@@ -289,7 +289,7 @@ def trials(studies: Sequence[Study]) -> Html:
         axis.set_title(model)
         axis.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
         if minimized:
-            _plain_log(axis)
+            plain_log(axis)
     for axis in axes[::3]:
         axis.set_ylabel("objective" + (f" ({printing.UNITS[spec.name]})" if minimized else " (%)"))
     for axis in axes[-3:]:

@@ -154,7 +154,11 @@ TABLE = {
             nullable=True,
             help="folder of the published files; null looks in the cache, then downloads",
         ),
-        Parameter("row_counts", "list of int", 10, 100_000, help="numbers of training rows"),
+        Parameter("row_counts", "list of int", 10, 1_000_000, help="numbers of training rows"),
+        Parameter("stack_sizes", "list of int", 1, 10_000, help="runs that are trained together"),
+        Parameter("batch_sizes", "list of int", 1, 65_536, help="rows of a step"),
+        Parameter("worker_counts", "list of int", 1, 1024, help="processes that train at once"),
+        Parameter("seconds", "float", 0.001, 600, help="seconds of training that are measured"),
         Parameter("shares", "list of float", 0.01, 1, help="shares of the training rows of a fold"),
         Parameter(
             "most_epochs",

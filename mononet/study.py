@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mononet import data
+from mononet import data, parameters
 from mononet.models import CATALOGUE, Model
 from mononet.record import Record, identity
 from mononet.search import MINIMIZED, Budget, Trial, from_frame, select
@@ -201,3 +201,12 @@ def slice_mask(part: Mapping, features, X_train: np.ndarray, X: np.ndarray) -> n
     if "above_quantile" in part:
         return column > np.quantile(X_train[:, j], part["above_quantile"])
     return column < np.quantile(X_train[:, j], part["below_quantile"])
+
+
+def recorded_studies(studies_dir: str) -> list[Study]:
+    """The complete studies in a folder of the full protocol, those of the datasets' pages."""
+    found = []
+    for dataset in data.SPECS:
+        values = parameters.resolve(dataset, pairs=[("results_dir", studies_dir)])
+        found += [Study.of(dataset, model, values) for model in values["models"]]
+    return [study for study in found if study.complete]

@@ -8,6 +8,7 @@ import pytest
 from mononet import parameters, printing, statistics
 from mononet.diagnostics import optimism
 from mononet.search import Trial
+from mononet.study import recorded_studies
 
 
 def chapter_of(folder, monkeypatch, **changes):
@@ -88,7 +89,7 @@ def test_the_chapter_words_its_own_numbers(tmp_path, monkeypatch):
 
 def test_the_recorded_studies_are_read_where_they_are(tmp_path, monkeypatch):
     chapter = chapter_of(tmp_path, monkeypatch, studies_dir=str(printing.RESULTS))
-    frame = optimism.measured(optimism.studies(chapter.experiment))
+    frame = optimism.measured(recorded_studies(chapter.experiment.parameters["studies_dir"]))
     row = frame.loc["auto_mpg", "linear"]
     assert row["gap"] == pytest.approx(row["fresh"] - row["cv_score"])
     assert row["cv_score"] == pytest.approx(11.4972, abs=1e-3) and row["noise"] > 0

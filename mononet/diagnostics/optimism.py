@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from mononet import data, experiments, figures, parameters, printing, prose, statistics
+from mononet import data, experiments, figures, printing, prose, statistics
 from mononet.experiments import Chapter, Experiment
 from mononet.printing import TITLES, Column, Html, number, render, significant
 from mononet.search import MINIMIZED, Trial, one_sigma_bound
-from mononet.study import Study
+from mononet.study import Study, recorded_studies
 
 CHOICES = (1, 2, 5, 10, 20, 50, 100, 200)
 QUANTILES = (0.05, 0.5, 0.95)
@@ -136,16 +136,6 @@ def numbers(experiment: Experiment) -> Html:
 # --- measured ---------------------------------------------------------------------------------
 
 
-def studies(experiment: Experiment) -> list[Study]:
-    """The complete headline studies in `studies_dir`, those of the full protocol."""
-    found = []
-    for dataset in data.SPECS:
-        pairs = [("results_dir", experiment.parameters["studies_dir"])]
-        values = parameters.resolve(dataset, pairs=pairs)
-        found += [Study.of(dataset, model, values) for model in values["models"]]
-    return [study for study in found if study.complete]
-
-
 def held_back(
     trials: Sequence[Trial], kind: str, minimized: bool, orders: int, seed: int
 ) -> pd.DataFrame:
@@ -202,7 +192,7 @@ def measured(found: Sequence[Study]) -> pd.DataFrame:
 
 def recorded(experiment: Experiment) -> Html:
     """The table of the recorded studies."""
-    found = studies(experiment)
+    found = recorded_studies(experiment.parameters["studies_dir"])
     if not found:
         return nothing()
     frame = measured(found)
@@ -249,7 +239,8 @@ def recorded(experiment: Experiment) -> Html:
 @mpl.rc_context(figures.STYLE)
 def growth(experiment: Experiment) -> Html:
     """Measured optimism against the number of recorded trials chosen among, a panel a dataset."""
-    found = [study for study in studies(experiment) if study.trials()[0].values.shape[0] > 1]
+    found = recorded_studies(experiment.parameters["studies_dir"])
+    found = [each for each in found if each.trials()[0].values.shape[0] > 1]
     if not found:
         return nothing()
     datasets = list(dict.fromkeys(study.dataset for study in found))
@@ -327,7 +318,7 @@ def spread(experiment: Experiment) -> Html:
 
 def verdict(experiment: Experiment) -> Html:
     """What the recorded studies show, for either outcome."""
-    found = studies(experiment)
+    found = recorded_studies(experiment.parameters["studies_dir"])
     if not found:
         return nothing()
     frame = measured(found).astype(float)
