@@ -17,7 +17,7 @@ from conftest import quick_of, write_rows
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mononet import __main__ as command
+from mononet import commands as command
 from mononet import data, ledger, parameters, parts, recording, tables
 from mononet.study import Study
 from mononet.training import Run

@@ -13,7 +13,7 @@ from distributed import Client
 from disturbed import SAME, small, until
 
 from mononet import cluster, recording
-from mononet.__main__ import main
+from mononet.commands import main
 from mononet.record import Record
 from mononet.workers import WorkerError, in_parallel
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mononet import data, parameters, recording, secondary
-from mononet.__main__ import ROOT, main
+from mononet.commands import ROOT, main
 
 MONONET = [sys.executable, "-m", "mononet"]
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))

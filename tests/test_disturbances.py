@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 from disturbed import MARK, SAME, SMALL, kill, marked, recorded, small, start, until
 
 from mononet import data, recording
-from mononet.__main__ import main
+from mononet.commands import main
 from mononet.ledger import read_openings, record_opening
 from mononet.record import Record, RecordError
 from mononet.workers import DeadWorkerError
@@ -208,6 +209,22 @@ def test_ctrl_c_ends_everything_and_says_how_to_go_on(tmp_path, mark):
     assert recording.record(study).record.read_text("trials.csv").startswith(before)
     alone = recording.record(small(tmp_path / "alone", **changes | {"workers": 1}))
     assert_as(alone, study)
+
+
+def test_ctrl_c_while_the_libraries_load_is_one_line(mark):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mononet", "data"],
+        env=os.environ | {MARK: mark},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    loaded = Path(f"/proc/{process.pid}/maps")
+    assert until(lambda: "numpy" in loaded.read_text() or process.poll() is not None, 60)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert (process.returncode, said) == (130, "interrupted before anything was begun\n")
 
 
 # --- disks ------------------------------------------------------------------------------------

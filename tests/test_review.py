@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mononet import parameters, review
-from mononet.__main__ import ROOT, main
+from mononet.commands import ROOT, main
 from mononet.ladder import NOT, PARTLY, SHOWN
 from mononet.runlog import ReviewError
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mononet import frames, pages, parameters, prose, recording, secondary, tables
-from mononet.__main__ import main
+from mononet.commands import main
 from mononet.parameters import ParameterError
 from mononet.study import Study
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from papermill.translators import PythonTranslator
 from servers import stand_in
 
-from mononet import __main__ as command
+from mononet import commands as command
 from mononet import data, figures, pages, parameters, parts, printing, prose, tables, zenodo
 from mononet.printing import Column, Html
 from mononet.record import Record, RecordError, identity
