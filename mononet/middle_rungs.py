@@ -170,11 +170,14 @@ def cost(comparison: Comparison) -> str:
 
 def holds(row: Mapping, outcome: str) -> bool | None:
     """Whether a result holds on a slice; None where so few rows could not have told: below 30, or
-    where the difference that matters could not be detected."""
-    if outcome == OPEN or "gap" not in row or row["detectable"] > row["matters"]:
+    where the difference that matters could not be detected and none was."""
+    if outcome == OPEN or "gap" not in row:
         return None
+    powerful, told = row["detectable"] <= row["matters"], row["low"] > 0 or row["high"] < 0
     if outcome == TIE:
-        return abs(row["gap"]) < row["matters"]
+        return abs(row["gap"]) < row["matters"] if powerful else None
+    if not (powerful or told):
+        return None
     return row["gap"] >= 0 if outcome == WIN else row["gap"] <= 0
 
 

@@ -55,10 +55,11 @@ class Column:
 
 
 def decimals(spread: float) -> int:
-    """Decimals that leave `spread` two significant digits; 2 where there is none but rounding."""
-    if not (math.isfinite(spread) and spread > 1e-9):
+    """Decimals that leave `spread` two significant digits, whatever its sign; 2 where there is
+    none but rounding."""
+    if not (math.isfinite(spread) and abs(spread) > 1e-9):
         return 2
-    return max(0, 1 - math.floor(math.log10(float(f"{spread:.1e}"))))
+    return max(0, 1 - math.floor(math.log10(float(f"{abs(spread):.1e}"))))
 
 
 def number(value: float, digits: int) -> str:

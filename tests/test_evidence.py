@@ -17,6 +17,7 @@ from mononet import (
     evidence,
     evidence_page,
     frames,
+    middle_rungs,
     pages,
     parameters,
     recording,
@@ -445,16 +446,38 @@ def test_a_slice_too_small_to_decide_is_neither_pass_nor_fail(values):
     assert [word for _, word in claims.checks(comparison)] == [True, True, None]
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "detectable", "outcome", "expected"),
+    [
+        (-1.0, 3.0, 0.5, WIN, True),  # the margin of 1 could be seen, and the gap is no loss
+        (-3.0, 1.0, 0.5, WIN, False),
+        (-1.0, 3.0, 2.0, WIN, None),  # it could not, and nothing was
+        (0.5, 3.0, 2.0, WIN, True),  # it could not, but a larger one was seen
+        (-3.0, -0.5, 2.0, WIN, False),
+        (-3.0, -0.5, 2.0, LOSS, True),
+        (-0.9, 1.0, 0.5, TIE, True),
+        (0.5, 3.0, 0.5, TIE, False),
+        (-0.9, 1.0, 2.0, TIE, None),
+        (0.5, 3.0, 0.5, OPEN, None),
+    ],
+)
+def test_a_slice_decides_where_it_could_tell_or_has_told(low, high, detectable, outcome, expected):
+    row = {"gap": (low + high) / 2, "low": low, "high": high}
+    row |= {"detectable": detectable, "matters": 1.0}
+    assert middle_rungs.holds(row, outcome) is expected
+
+
 def test_a_slice_that_could_not_show_the_margin_is_neither(values):
     for study in made(values):
-        size = 5.0 if study.model == "hgb-monotone" else 1.0
+        baseline = study.model == "hgb-monotone"
 
-        def noisy(arrays, size=size):
+        def noisy(arrays, baseline=baseline):
             rows = np.arange(len(arrays["target"]))
-            slices = np.stack([rows < 36, *3 * [rows >= 36]])
-            wrong = np.where((rows < 36) & (rows % 3 == 0), 3 * size, size)
+            few = rows < 36  # where both have the same errors, at other rows
+            wrong = np.where(rows % 3 == int(baseline), 4.0, 1.0)
+            wrong = np.where(few, wrong, 5.0 if baseline else 1.0)
             predictions = np.stack([arrays["target"] + wrong] * 2).astype(np.float32)
-            return arrays | {"predictions": predictions, "slices": slices}
+            return arrays | {"predictions": predictions, "slices": np.stack([few, *3 * [~few]])}
 
         change(study, "predictions.npz", noisy)
     found = climb(values)

@@ -45,7 +45,7 @@ def heart(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("spread", "expected"),
-    [(0.26, 2), (2.9, 1), (31.0, 0), (0.0996, 2), (0.0099, 4), (0.0, 2), (np.nan, 2)],
+    [(0.26, 2), (2.9, 1), (31.0, 0), (0.0996, 2), (0.0099, 4), (-0.0049, 4), (0.0, 2), (np.nan, 2)],
 )
 def test_a_spread_decides_the_decimals(spread, expected):
     assert printing.decimals(spread) == expected
