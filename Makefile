@@ -6,7 +6,7 @@ endif
 BIN := .venv/bin
 RUN := $(BIN)/python -m mononet
 # Those that read recorded studies come last; nested_cv takes hours.
-EXPERIMENTS := provenance prior_protocol head_collapse depth_explosion seed_collapse two_moons \
+EXPERIMENTS := provenance prior_protocol head_collapse convex_floor depth_explosion seed_collapse two_moons \
 	coverage faults cost selection_optimism size_table nested_cv
 PYTEST := $(BIN)/python -m pytest -q -n $(shell nproc) --dist loadgroup
 

@@ -172,6 +172,7 @@ TABLE = {
         Parameter("results_dir", "str", help="folder where studies are recorded"),
         Parameter("outer_folds", "int", 2, 20, help="outer folds of nested cross-validation"),
         Parameter("splits", "int", 2, 100_000, help="random splits beside the published one"),
+        Parameter("convex_fractions", "list of float", 0.0, 1.0, help="shares of convex units"),
         Parameter("weight_decays", "list of float", 0.0, 10.0, help="weight decays of a grid"),
         Parameter("clip_norm", "float", 1e-6, 1e6, help="gradient norm above which is clipped"),
         Parameter("grid_seeds", "int", 2, 1000, help="seeds of a cell of a grid: 1000, 1001, …"),
