@@ -165,21 +165,35 @@ def make_step(skeleton: Network, task: str) -> Callable[..., State]:
 
 
 @functools.cache
-def _step(architecture: Architecture, branches: tuple[bool, bool], task: str, compiled: bool):
-    """The step of one graph; widths, rows and runs of the skeleton are of no importance."""
-    skeleton = Network(architecture, int(branches[0]), int(branches[1]), width=2)
+def _step(
+    architecture: Architecture,
+    features: tuple[int, int],
+    task: str,
+    dtype: torch.dtype,
+    compiled: bool,
+):
+    """The step of one graph; widths, rows, runs and features beyond two are of no importance."""
+    skeleton = Network(architecture, *features, width=2)
     step = make_step(skeleton, task)
     if not compiled:
         return step
-    # Sizes that happen to agree (a batch of 64 at width 64) must not become one symbol, and one
-    # process needs a graph for every architecture: the default limit ends it at the ninth.
-    torch.fx.experimental._config.use_duck_shape = False
+    # One process needs a graph for every architecture: the default limit ends it at the ninth.
     torch._dynamo.config.recompile_limit = 1024
     torch._dynamo.config.accumulated_recompile_limit = 4096
     torch._dynamo.config.specialize_float = True  # the constants of Adam, not inputs of the graph
     torch._inductor.config.compile_threads = 1
     torch._inductor.config.size_asserts = False
-    return torch.compile(step, fullgraph=True, dynamic=True)
+    step = torch.compile(step, fullgraph=True, dynamic=True)
+    # Sizes that agree at the first call become one symbol of the graph. So it is traced where they
+    # agree by their meaning alone: 3 runs, 5 rows a batch, 11 rows, width 13.
+    rows = np.arange(11)
+    table = Table(*(np.ones((11, n)) for n in features), rows % 2.0)
+    hyper = Hyperparameters(13, 5, 1e-3, dropout=0.5)
+    runs = [Run(rows, rows, (seed,)) for seed in range(3)]
+    example = Stack(architecture, hyper, task, table, runs, engine="eager", dtype=dtype)
+    example.step = step
+    example.train_epoch(0)
+    return step
 
 
 def resolve_engine(engine: str, steps: int) -> str:
@@ -258,7 +272,6 @@ class Stack:
             for part in (table.monotone, table.free, table.target)
         )
         widths = (table.monotone.shape[1], table.free.shape[1])
-        branches = (widths[0] > 0, widths[1] > 0)
         networks = [
             Network(
                 architecture,
@@ -284,7 +297,9 @@ class Stack:
         self.constants = self._constants(table.target)
         self.done = np.zeros(len(self.runs))  # steps each run has taken
         self.chunk = next(c for limit, c in CHUNKS if limit is None or len(table.free) <= limit)
-        self.step = _step(architecture, branches, task, engine == "compiled")
+        # A single column, or none, makes another graph; beyond that their number is a size.
+        features = (min(widths[0], 2), 7 if widths[1] > 1 else widths[1])
+        self.step = _step(architecture, features, task, dtype, engine == "compiled")
         if hyper.rescale_readout:
             self._rescale_readout()
 
