@@ -24,7 +24,7 @@ from optuna.distributions import (
 from mononet import statistics
 from mononet.models import Configuration, Model, NetworkModel, Problem, Space
 from mononet.training import Run
-from mononet.workers import in_parallel
+from mononet.workers import at_once, in_parallel
 
 Split = tuple[np.ndarray, np.ndarray]
 MINIMIZED = {"mse": True, "rmse": True, "accuracy": False}
@@ -285,7 +285,8 @@ def search(
         configurations = suggest(space, trials, count, budget, minimized)
         shares = [[number] for number in range(count)]  # eager bits depend on the stack
         if engine == "compiled":
-            shares = model.shares(configurations, len(splits) * len(seeds), -(-count // workers))
+            most = -(-count // at_once(workers))
+            shares = model.shares(configurations, len(splits) * len(seeds), most)
             if isinstance(model, NetworkModel):
                 compile_once(model, configurations, problem, compiled, workers)
         rest = (problem, metric, splits, seeds, stages, engine)

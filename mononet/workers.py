@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 
@@ -53,6 +54,12 @@ def on_this_machine(function: Callable, tasks: list[tuple], workers: int) -> Ite
 
 # What runs the tasks; ``cluster.connected`` puts the workers of a cluster here.
 runner: ContextVar[Callable] = ContextVar("runner", default=on_this_machine)
+
+
+def at_once(workers: int) -> int:
+    """For how many tasks at once work is best cut: the workers of this machine; on a cluster,
+    whose workers come and go, any number."""
+    return workers if runner.get() is on_this_machine else sys.maxsize
 
 
 def in_parallel(function: Callable, tasks: Iterable[tuple], workers: int) -> Iterator:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mononet.workers import DeadWorkerError, in_parallel
+from mononet.workers import DeadWorkerError, at_once, in_parallel, runner
 
 START = (
     "import time; from mononet.workers import in_parallel; list(in_parallel({}, [(60,)] * 2, 2))"
@@ -23,6 +23,16 @@ def square(x):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_answers_come_in_the_order_of_the_tasks(workers):
     assert list(in_parallel(square, [(x,) for x in range(7)], workers)) == [0, 1, 4, 9, 16, 25, 36]
+
+
+def test_work_is_cut_for_the_workers_of_this_machine_and_finely_for_a_cluster():
+    assert at_once(2) == 2
+    token = runner.set(lambda function, tasks, workers: iter(()))
+    try:
+        assert at_once(2) > 10**6
+    finally:
+        runner.reset(token)
+    assert at_once(3) == 3
 
 
 def children(pid):
