@@ -27,6 +27,7 @@ from mononet.training import Run, Stack
 MODELS = ("mixed", "mixed-residual")
 # About what the search selected for mixed on Heart: without it the losses tell of overfitting.
 REGULARIZED = {"weight_decay": 0.02, "learning_rate_decay": 0.85, "dropout": 0.45}
+NOTHING = 1e-6  # a bound so near to 0 or 1 bounds nothing
 FAR = 1e9  # where the bounds are read: far beyond any input, with elu at its limits
 
 
@@ -143,9 +144,9 @@ def figure(experiment: Experiment) -> Html:
             for end in ("smallest", "largest"):
                 label = model if end == "smallest" else None
                 left.plot(rows["convex"], rows[end], label=label, **style)
-            left.fill_between(
-                rows["convex"], rows["floor"], rows["ceiling"], color=color, alpha=0.1
-            )
+            for end in ("floor", "ceiling"):
+                binding = rows[(rows[end] > NOTHING) & (rows[end] < 1 - NOTHING)]
+                left.plot(binding["convex"], binding[end], "_", ms=18, mew=2, color=color)
             right.plot(rows["convex"], rows["loss"], **style)
             last = rows.iloc[-1]
             told.append(
@@ -161,8 +162,8 @@ def figure(experiment: Experiment) -> Html:
     drawn.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=9)
     caption = (
         "Left: the smallest and the largest probability that a network gave to a row of its "
-        "validation fold, mean over folds and seeds; shaded, what its weights allow for any row "
-        "at all. Right: the log loss on the same rows; dotted, that of the training rows' base "
+        "validation fold, mean over folds and seeds; a bar where its weights bound what any row "
+        "could get. Right: the log loss on the same rows; dotted, that of the training rows' base "
         "rate."
     )
     return figures.show(drawn, "; ".join(told) + ".", caption, source(experiment, "runs"))
@@ -195,8 +196,7 @@ def table(experiment: Experiment) -> Html:
 
 
 def _limit(p: float) -> str:
-    """A bound of a mean; 0 and 1 bound nothing."""
-    return printing.NONE if p < 1e-6 or p > 1 - 1e-6 else number(p, 3)
+    return number(p, 3) if NOTHING < p < 1 - NOTHING else printing.NONE
 
 
 def selected(experiment: Experiment) -> Html:
