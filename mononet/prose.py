@@ -243,25 +243,28 @@ def conclusion(studies: Sequence[Study], rule: Mapping) -> Html:
 
 def verdict(rows: Sequence[Mapping], rule: Mapping) -> Html:
     """What the rule's two bars say of the challenger: the fresh folds and the test interval."""
-    missed = [
-        row["baseline"]
-        for row in rows
-        if not (
-            row["fresh_gap"] > rule["gap_over_sd"] * _or_zero(row["seed_sd"]) and row["low"] > 0
-        )
-    ]
+
+    def both_bars(row: Mapping, side: int) -> bool:
+        bar = rule["gap_over_sd"] * _or_zero(row["seed_sd"])
+        return side * row["fresh_gap"] > bar and min(side * row["low"], side * row["high"]) > 0
+
+    missed = [row["baseline"] for row in rows if not both_bars(row, 1)]
+    better = [row["baseline"] for row in rows if both_bars(row, -1)]
     ours = rule["challenger"]
     asked = (
         f"To recommend {ours}, the rule asks that its gap on fresh folds exceed "
         f"{rule['gap_over_sd']:g} seed standard deviations and that the test interval leave zero "
         "out, both in its favor and against every baseline."
     )
-    found = (
-        f"That is not the case against {' and '.join(missed)}: {ours} is not recommended on this "
-        "evidence, and the cheapest of the models compared is the one to take."
-        if missed
-        else "Both hold against each of them; the slices and the checks have the last word."
-    )
+    no = f"That is not the case against {' and '.join(missed)}: {ours} is not recommended"
+    if not missed:
+        found = "Both hold against each of them; the slices and the checks have the last word."
+    elif better:
+        found = f"{no}, and both speak for {' and '.join(better)} instead."
+    else:
+        found = (
+            f"{no} on this evidence, and the cheapest of the models compared is the one to take."
+        )
     return led("By the rule.", asked, found)
 
 

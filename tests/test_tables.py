@@ -289,3 +289,18 @@ def test_the_smallest_difference_is_worded_in_its_unit(rule):
     assert "0.25 miles per gallon (RMSE)" in prose.decision(rule)
     heart = prose.decision(parameters.read_rule("heart"))
     assert "3 percentage points of accuracy (0.03 as a fraction of patients)" in heart
+
+
+@pytest.mark.parametrize(
+    ("fresh_gap", "low", "high", "expected"),
+    [
+        (0.5, 0.1, 0.3, "the slices and the checks have the last word"),
+        (0.5, -0.1, 0.3, "not recommended on this evidence, and the cheapest of the models"),
+        (0.1, 0.1, 0.3, "not recommended on this evidence, and the cheapest of the models"),
+        (-0.5, -0.3, 0.1, "not recommended on this evidence, and the cheapest of the models"),
+        (-0.5, -0.3, -0.1, "not recommended, and both speak for linear instead"),
+    ],
+)
+def test_the_verdict_names_a_baseline_that_both_bars_speak_for(fresh_gap, low, high, expected):
+    row = {"baseline": "linear", "fresh_gap": fresh_gap, "seed_sd": 0.1, "low": low, "high": high}
+    assert expected in prose.verdict([row], {"challenger": "split", "gap_over_sd": 2})
