@@ -204,9 +204,9 @@ def _log_axis(axes, validation: np.ndarray) -> None:
         plain_log(axis)
 
 
-def plain_log(axis) -> None:
-    """Plain numbers on a logarithmic axis."""
-    axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1, 2, 3, 5, 7)))
+def plain_log(axis, subs: Sequence[int] = (1, 2, 3, 5, 7)) -> None:
+    """Plain numbers on a logarithmic axis, at these multiples of the powers of ten."""
+    axis.yaxis.set_major_locator(mpl.ticker.LogLocator(subs=subs))
     axis.yaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda v, _: f"{v:g}"))
     axis.yaxis.set_minor_locator(mpl.ticker.NullLocator())
 
