@@ -453,10 +453,10 @@ def _seconds(challenger: Study, boosted: Study) -> str:
 
 def constraint(chapter: Chapter) -> Html:
     """What the constraint costs or buys, where the unconstrained twins are recorded."""
-    parts = []
-    for dataset, found in chapter.recorded.items():
-        if text := prose.price(found):
-            parts.append(prose.led(f"{TITLES[dataset]}.") + text)
+    parts = [
+        prose.led(f"{TITLES[dataset]}.") + prose.price(found)
+        for dataset, found in chapter.recorded.items()
+    ]
     if not parts:
         return prose.paragraph("This needs hgb or mlp beside a constrained model on one dataset.")
     return Html("".join(parts))

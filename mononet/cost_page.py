@@ -240,7 +240,11 @@ def protocol(experiment: Experiment) -> Html:
         "runs are counted by worker. A dash: not recorded."
     )
     title = "What the full protocol took, in seconds"
-    files = printing.source(studies, "cost.csv")
+    files = " · ".join(
+        f"{TITLES[name]} {printing.files([s for s in studies if s.dataset == name], 'cost.csv')}"
+        for name in by_dataset
+    )
+    files = f'<p class="mn-source">Made from {files}.</p>'
     return render(frame, columns, title, note, source=files, corner="model")
 
 

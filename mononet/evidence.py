@@ -181,7 +181,7 @@ def comparisons(dataset: str, values: Mapping) -> list[Comparison]:
     last = Comparison(
         challenger=best or ours,
         baseline=against,
-        label=f"the best flavor ({best.model})" if best else "the best flavor",
+        label=f"the best flavor by objective ({best.model})" if best else "the best flavor",
         spent=(tuple(recorded), (against,)),
         absent=tuple(absent),
         **common,

@@ -151,7 +151,7 @@ def log(found: Sequence[Case]) -> Html:
         contest, ladder = case.ladder.contest, case.ladder
         checks = claims.checks(case.comparison)
         told = [f"{name}: {claims.PASSED[passed]}" for name, passed in checks]
-        reopens = f"This is shown: {ladder.lacking}." if ladder.lacking else "As below."
+        reopens = f"This is no longer lacking: {ladder.lacking}." if ladder.lacking else "As below."
         rows[case.title] = {
             "recommendation": ladder.recommendation(),
             "alternatives": contest.both,

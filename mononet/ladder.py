@@ -145,7 +145,10 @@ class Ladder:
             return f"Take {cheaper}, the cheaper of the two, within what was looked at."
         if height == 0:
             return "Neither, on this evidence."
-        return f"Neither, on this evidence. Of the two, {cheaper} costs less to train and to run."
+        return (
+            f"Neither, on this evidence. Of the two, {cheaper} costs less, one training and 1,000 "
+            "predictions together."
+        )
 
 
 def chain(clauses: Sequence[str]) -> str:

@@ -32,6 +32,11 @@ def led(lead: str, *sentences: str) -> Html:
     )
 
 
+def not_yet(what: str) -> Html:
+    """Instead of words about studies that are not all there."""
+    return Html(f'<p class="mn-note">Not recorded yet: {html.escape(what)}.</p>')
+
+
 def bullets(items: Sequence[str]) -> Html:
     """Plain texts as a list."""
     return Html("<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>")
@@ -74,18 +79,20 @@ def results(studies: Sequence[Study]) -> Html:
         f"{said}"
         if len(studies) > 1
         else f"The standard error of one network over the test rows is {low}{unit}.",
-        _collapses(frame),
+        _collapses(frame, data.SPECS[dataset].task),
     ]
     return paragraph(*sentences)
 
 
-def _collapses(frame) -> str:
+def _collapses(frame, task: str) -> str:
     runs, constant = int(frame["n"].sum()), int(frame["constant"].sum())
     outliers = int(frame["outliers"].astype(float).sum())
     one_sided = int(frame["one_sided"].sum())
     text = f"Of {runs} final trainings, {constant or 'none'} ended at a constant prediction"
     if frame["outliers"].notna().any():
         return f"{text}, and {outliers or 'none'} as an outlier."
+    if task == "regression":
+        return f"{text}."
     return f"{text}, and {one_sided or 'none'} put every row in one class without being constant."
 
 
@@ -285,11 +292,15 @@ def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
     )
     digits = decimals(factor * (row["high"] - row["low"]) / 4)
     low, high = (number(factor * row[name], digits) for name in ("low", "high"))
+    apart = number(abs(factor * row["gap"]), digits)
+    differs = (
+        f"differs by {apart}{unit} in favor of {ours if row['gap'] > 0 else theirs}"
+        if float(apart)
+        else "comes out alike"
+    )
     test = (
-        f"On the {row['n']:,} test rows one trained pair differs by "
-        f"{number(abs(factor * row['gap']), digits)}{unit} in favor of "
-        f"{ours if row['gap'] > 0 else theirs}; the 95 % interval of the gap over "
-        f"{rule['blocks']}, positive for {ours}, goes from {low} to {high}"
+        f"On the {row['n']:,} test rows one trained pair {differs}; the 95 % interval of the gap "
+        f"over {rule['blocks']}, positive for {ours}, goes from {low} to {high}"
     )
     exact = mcnemar(row)
     if row["low"] <= 0 <= row["high"]:
@@ -419,7 +430,7 @@ def price(studies: Sequence[Study]) -> Html:
     }
     pairs = {name: pair for name, pair in pairs.items() if pair}
     if not pairs:
-        return Html("")
+        return not_yet("a constrained model and its free twin")
     dataset = studies[0].dataset
     factor, better = printing.scale(data.SPECS[dataset].metric), {"constrained": 0, "free": 0}
     items = []
@@ -446,7 +457,7 @@ def indicator(found: Sequence[Secondary]) -> Html:
         if "indicator" in each.changes and each.study.complete and each.headline.complete
     ]
     if not both:
-        return Html("")
+        return not_yet("those studies")
     factor, items = printing.scale(data.SPECS[both[0].study.dataset].metric), []
     for each in both:
         pair = frames.paired(each.study, each.headline)

@@ -208,7 +208,9 @@ def _told(comparison: Comparison, side: int, searches: Sequence[Mapping]) -> str
     seconds = significant(sum(each["seconds"] for each in searches))
     took = f"{seconds} s" if seconds != printing.NONE else "seconds in another study's record"
     many = f" over {len(searches)} flavors" if len(searches) > 1 else ""
-    return f"{trials} trials of {searches[0]['runs']} runs{many} for {whose} ({took})"
+    runs = searches[0]["runs"]
+    each = f"{runs} run{'' if runs == 1 else 's'}"
+    return f"{trials} trials of {each}{many} for {whose} ({took})"
 
 
 def opened(comparison: Comparison) -> Part:

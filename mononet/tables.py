@@ -388,9 +388,9 @@ def headline(results_dir: str | Path) -> Html:
         frame, factor = frames.estimators(studies), printing.scale(data.SPECS[dataset].metric)
         mean = mean_std(data.SPECS[dataset].metric)
         texts = {name: mean(row) for name, row in _with_level(frame).to_dict("index").items()}
-        texts["one network, SE over test rows"] = "about " + significant(
-            factor * frame["row_se"].astype(float).median()
-        )
+        errors = factor * frame["row_se"].astype(float)
+        ends = [significant(errors.min()), significant(errors.max())]
+        texts["one network, SE over test rows"] = " to ".join(dict.fromkeys(ends))
         cells[dataset] = texts
         models += [name for name in values["models"] if name not in models]
         title = f"{TITLES[dataset]}, {printing.metric_title(dataset)}"

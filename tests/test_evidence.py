@@ -333,7 +333,7 @@ def test_unequal_budgets_make_the_contest_unfair(values):
 def test_the_best_flavor_needs_a_baseline_with_as_many_trials(values):
     made(values)
     found = climb(values, which=2)
-    assert found.contest.challenger == "the best flavor (split)"
+    assert found.contest.challenger == "the best flavor by objective (split)"
     assert found.kind == UNFAIR and found.height <= 1
     assert "hgb-monotone with 250 trials" in found.why and "deep" in found.why
 

@@ -24,13 +24,17 @@ CONFIGURATION = {
 }  # fmt: skip
 
 
-def trained(model, epochs=3, **changes):
+FAR = torch.full((2,), 1e9)
+
+
+def trained(model, epochs=3, low=-FAR, high=FAR, **changes):
+    """Three trainings, and their bounds for constrained columns between ``low`` and ``high``."""
     rows, configuration = np.arange(80), CONFIGURATION | changes
     runs = [Run(rows, rows, (seed,)) for seed in range(3)]
     entry = CATALOGUE[model]
     stack = entry.stack(configuration, PROBLEM, runs, "eager", dtype=torch.float64)
     stack.train([epochs])
-    return stack, floor.bounds(stack, entry.architecture(configuration))
+    return stack, floor.bounds(stack, entry.architecture(configuration), low, high)
 
 
 @pytest.mark.parametrize("model", floor.MODELS)
@@ -73,11 +77,13 @@ def test_split_has_no_bound():
     st.floats(0.1, 1e4),
 )
 def test_no_row_leaves_the_bounds(model, fraction, seed, scale):
-    stack, bounds = trained(model, epochs=1, convex_fraction=fraction)
+    low, high = -torch.ones(2), torch.full((2,), 0.5)
+    stack, bounds = trained(model, epochs=1, low=low, high=high, convex_fraction=fraction)
     rng = np.random.default_rng(seed)
     monotone, free, target = stack.table
     drawn = [torch.as_tensor(rng.normal(scale=scale, size=part.shape)) for part in (monotone, free)]
-    stack.table = (*drawn, target)
+    stack.table = (drawn[0].clamp(-1.0, 0.5), drawn[1], target)
+    assert (bounds[:, 0] > -1e3).all()  # the embedding never falls below −1
     outputs = np.stack(stack.outputs([np.arange(80)] * 3))
     slack = 1e-9 * (1 + np.abs(outputs))
     assert (outputs >= bounds[:, :1] - slack).all() and (outputs <= bounds[:, 1:] + slack).all()
@@ -89,9 +95,14 @@ def test_a_hand_computed_floor():
     parameters_ = stack.state.parameters
     parameters_["readout.weight"][:] = torch.tensor([[-2.0], [0.5]])
     parameters_["readout.bias"][:] = 0.75
-    [low, *_] = floor.bounds(stack, CATALOGUE["mixed"].architecture({"depth": 1}))[:, 0]
-    # The embedding is at least −1 and the constrained columns have no lower end.
-    assert low == pytest.approx(0.75 - 2.0 - 0.5)
+    architecture = CATALOGUE["mixed"].architecture({"depth": 1})
+    assert floor.bounds(stack, architecture, -FAR, FAR)[0, 0] == pytest.approx(0.75 - 2.0 - 0.5)
+    # With the constrained columns at 1 and −1 and the embedding at −1, by its own formula.
+    weight, bias = (parameters_[f"stack.0.{name}"][0].numpy() for name in ("weight", "bias"))
+    h = np.array([1.0, -1.0, -1.0, -1.0]) @ np.abs(weight) + bias[0]
+    expected = 0.75 + np.where(h > 0, h, np.expm1(h)) @ [2.0, 0.5]
+    found = floor.bounds(stack, architecture, torch.tensor([1.0, -1.0]), FAR)[0, 0]
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 def text(shown: str) -> str:
