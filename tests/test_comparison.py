@@ -112,6 +112,26 @@ def test_boosting_is_judged_by_the_interval(two, low, high, said, monkeypatch):
     assert "Of 1 dataset," in shown and "is not recorded yet" in shown
 
 
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        ("open", "that order is not found again, and not refuted either"),
+        ("better", "that order is found again"),
+        ("worse", "that order is reversed"),
+    ],
+)
+def test_a_printed_order_is_held_against_the_interval(two, verdict, said, monkeypatch):
+    challenger, boosted = two.recorded["compas"][:2]
+    found = {"compas": (challenger, boosted, {}, verdict)}
+    monkeypatch.setattr(comparison, "contests", lambda _: found)
+    shown = text(comparison.printed_orders(two))
+    # 68.8, 69.3, 69.2 and 69.3 % are above the 68.5 % of boosting, 66.3, 67.9, 67.8 and 67.3 not.
+    assert "COMPAS: 4 of 8 printed networks stand before the printed boosting" in shown
+    assert said in shown and "past none of the printed networks" in shown
+    monkeypatch.setattr(comparison, "contests", lambda _: {})
+    assert comparison.printed_orders(two) == ""
+
+
 def test_flavors_are_ordered_by_validation_and_judged_by_the_test_part(two, monkeypatch):
     fresh = {s.model: s.runs("validation")["value"].mean() for s in two.recorded["compas"]}
     best = max(("split", "mixed"), key=fresh.get)
