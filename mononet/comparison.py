@@ -476,8 +476,7 @@ def printed_orders(chapter: Chapter) -> Html:
             f"{TITLES[dataset]}: {ahead} of {len(networks)} printed networks stand before the "
             f"printed boosting. With equal budgets, between {challenger.model} and hgb-monotone, "
             f"{said}. The held-out {number(factor * value, digits)}{unit} of hgb-monotone "
-            f" is {past} the printed boosting and past {beyond or 'none'} of the "
-            "printed networks."
+            f"is {past} the printed boosting and past {beyond or 'none'} of the printed networks."
         )
     if not items:
         return Html("")
