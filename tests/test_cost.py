@@ -1,7 +1,6 @@
 """What training costs: that the cells measure what they are said to, and what the page says."""
 
 import re
-import time
 
 import pytest
 import torch
@@ -33,10 +32,20 @@ def test_operations_of_the_cell_that_all_is_compared_with():
     assert 2 * sum(a * b * c for a, b, c in cost.multiplications(Cell())) == 98_112
 
 
-def test_the_median_of_at_least_three_calls():
-    pauses = iter([0.05, 0.001, 0.001, 0.001])
-    assert cost.seconds_of(lambda: time.sleep(next(pauses)), 0.0) == pytest.approx(0.001, abs=5e-3)
-    assert len(list(pauses)) == 1
+@pytest.mark.parametrize(
+    ("least", "calls", "median"), [(0.0, 3, 2.0), (7.0, 3, 2.0), (12.0, 4, 2.5), (13.5, 5, 2.0)]
+)
+def test_the_median_of_as_many_calls_as_fit_and_at_least_three(least, calls, median, monkeypatch):
+    took = iter([7.0, 1.0, 2.0, 3.0, 1.0, 2.0, 1.0])
+    now, done = [0.0], []
+
+    def action():
+        now[0] += next(took)
+        done.append(now[0])
+
+    monkeypatch.setattr(cost.time, "perf_counter", lambda: now[0])
+    assert cost.seconds_of(action, least) == median
+    assert len(done) == calls
 
 
 def held(mebibytes: int) -> float:
