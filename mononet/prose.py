@@ -34,7 +34,7 @@ def led(lead: str, *sentences: str) -> Html:
 
 def not_yet(what: str) -> Html:
     """Instead of words about studies that are not all there."""
-    return Html(f'<p class="mn-note">Not recorded yet: {html.escape(what)}.</p>')
+    return Html(f'<p class="mn-note">Still to be recorded: {html.escape(what)}.</p>')
 
 
 def bullets(items: Sequence[str]) -> Html:

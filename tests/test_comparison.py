@@ -236,7 +236,7 @@ def test_the_price_of_a_constraint_is_counted(two, monkeypatch):
     said = text(prose.price(studies))
     assert "Of 2 trained pairs" in said and "for the free one in 2" in said
     assert "split against mlp: −10.0 [−20.0, −5.0]" in said
-    assert "Not recorded yet: a constrained model" in prose.price(two.recorded["auto_mpg"])
+    assert "Still to be recorded: a constrained model" in prose.price(two.recorded["auto_mpg"])
 
 
 def test_what_would_be_needed_grows_with_the_square(two, monkeypatch):

@@ -100,7 +100,7 @@ def test_a_recorded_one_stands_beside_its_headline_study(quick, tmp_path):
     assert "quantile inputs: split*" in shown and "Validation-level: its inputs" in shown
     said = prose.first_version(found)
     assert "the first version" in said and f"n = {len(first.study.final_seeds)}" in said
-    assert "Not recorded yet: those studies" in prose.indicator(found)
+    assert "Still to be recorded: those studies" in prose.indicator(found)
 
 
 def test_the_page_shows_its_secondary_studies(studies, quick):

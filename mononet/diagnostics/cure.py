@@ -93,12 +93,12 @@ def pool(experiment: Experiment) -> pd.DataFrame:
     compile_graphs(experiment, sorted({c["depth"] for c in found}), problem)
     seeds = range(experiment.parameters["search_seeds"])
     tasks = [
-        (MODEL, each, problem, "accuracy", splits, seeds, stages, experiment.engine)
+        (MODEL, [each], problem, "accuracy", splits, seeds, stages, experiment.engine)
         for each in found
     ]
     rows = []
     evaluations = in_parallel(evaluate, tasks, experiment.workers)
-    for number, (each, evaluation) in enumerate(zip(found, evaluations, strict=True)):
+    for number, (each, [evaluation]) in enumerate(zip(found, evaluations, strict=True)):
         for objective in ("mean", "risk_adjusted"):
             for count in sorted({1, len(seeds)}):
                 parts = (evaluation.values, evaluation.constant, evaluation.non_finite)
