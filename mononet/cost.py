@@ -97,18 +97,17 @@ def seconds_of(action: Callable[[], object], least: float) -> float:
 def train(cell: Cell, least: float) -> dict:
     """Microseconds of one step of one run, and of it the compiled step alone; of one prediction of
     a run's held-out fold; and MiB at the peak."""
-    stack, epochs, within = make_stack(cell), itertools.count(1), [0.0]
+    stack, epochs, within = make_stack(cell), itertools.count(1), []
     steps = stack.draws[0].steps * cell.runs
     with one_thread():
         # The first epochs of a process are slow; what follows is the median of whole epochs.
         whole = seconds_of(lambda: stack.train_epoch(next(epochs)), least)
-        step, calls = stack.step, itertools.count()
+        step = stack.step
 
         def timed(*arguments):
             start = time.perf_counter()
             result = step(*arguments)
-            within[0] += time.perf_counter() - start
-            next(calls)
+            within.append(time.perf_counter() - start)
             return result
 
         stack.step = timed
@@ -117,7 +116,7 @@ def train(cell: Cell, least: float) -> dict:
         predicting = seconds_of(predict, least / 10)
     return {
         "us": 1e6 * whole / steps,
-        "step_us": 1e6 * within[0] / next(calls) / cell.runs,
+        "step_us": 1e6 * float(np.mean(within)) / cell.runs,
         "predict_us": 1e6 * predicting / cell.runs,
         "peak_mib": _peak_mib(),
     }
