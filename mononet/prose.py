@@ -295,7 +295,7 @@ def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
     apart = number(abs(factor * row["gap"]), digits)
     differs = (
         f"differs by {apart}{unit} in favor of {ours if row['gap'] > 0 else theirs}"
-        if float(apart)
+        if round(abs(factor * row["gap"]), digits) > 0
         else "comes out alike"
     )
     test = (

@@ -386,14 +386,14 @@ def headline(results_dir: str | Path) -> Html:
         if not studies:
             continue
         frame, factor = frames.estimators(studies), printing.scale(data.SPECS[dataset].metric)
-        mean = mean_std(data.SPECS[dataset].metric)
+        mean = mean_std(data.SPECS[dataset].metric, values["final_seeds"])
         texts = {name: mean(row) for name, row in _with_level(frame).to_dict("index").items()}
         errors = factor * frame["row_se"].astype(float)
         ends = [significant(errors.min()), significant(errors.max())]
         texts["one network, SE over test rows"] = " to ".join(dict.fromkeys(ends))
         cells[dataset] = texts
         models += [name for name in values["models"] if name not in models]
-        title = f"{TITLES[dataset]}, {printing.metric_title(dataset)}"
+        title = f"{TITLES[dataset]}, {printing.metric_title(dataset)}, n = {values['final_seeds']}"
         columns.append(Column(title, lambda row, d=dataset: row[d]))
     if not cells:
         lines = (printing.commands("make studies"),)
@@ -405,9 +405,9 @@ def headline(results_dir: str | Path) -> Html:
     frame = pd.DataFrame({d: [t.get(row, NONE) for row in rows] for d, t in cells.items()}, rows)
     note = (
         "Mean ± standard deviation over n trainings of one selected configuration, in the order "
-        "of the catalogue, which is no ranking. The last row is the other noise, how far one "
-        "network's value moves with other test rows; whether a smaller difference "
-        "means anything, only a comparison on the same rows can say."
+        "of the catalogue, which is no ranking; a cell with another n says so. The last row is the "
+        "other noise, how far one network's value moves with other test rows; whether a smaller "
+        "difference means anything, only a comparison on the same rows can say."
     )
     toc = (printing.ROOT / "_toc.yml").read_text()
     pages = [
