@@ -66,6 +66,18 @@ class Fits:
     predicted_rows: int
     size: int
 
+    @classmethod
+    def joined(cls, parts: Sequence[Fits]) -> Fits:
+        """The fits of one configuration's runs, cut into portions, as if they were made in one."""
+        runs = [len(part.predictions) for part in parts]
+        return cls(
+            [predicted for part in parts for predicted in part.predictions],
+            sum(part.train_seconds for part in parts),
+            float(np.average([part.predict_seconds for part in parts], weights=runs)),
+            parts[0].predicted_rows,
+            parts[-1].size,
+        )
+
 
 Configuration = Mapping[str, float | int | str]
 Space = dict[str, dict]
@@ -161,6 +173,10 @@ class Model:
     ) -> Fits:
         """Fit every run on its training rows and predict its other rows at each stage."""
         raise TypeError(f"{type(self).__name__} is abstract")
+
+    def portions(self, runs: Sequence[Run], most: int) -> list[list[Run]]:
+        """How the runs of one configuration are best cut into tasks, ``most`` at the most."""
+        return [list(runs)]
 
     def shares(
         self, configurations: Sequence[Configuration], runs: int, most: int
@@ -299,6 +315,10 @@ class NetworkModel(Model):
 
 class SklearnModel(Model):
     """Fits one run after the other; a subclass says how one run is fitted."""
+
+    def portions(self, runs, most) -> list[list[Run]]:
+        size = -(-len(runs) // most)
+        return [list(runs[at : at + size]) for at in range(0, len(runs), size)]
 
     def fit(self, configuration, problem, runs, stages, engine="eager") -> Fits:
         predictions, seconds, predicting, size = [], 0.0, 0.0, 0

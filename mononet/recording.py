@@ -23,7 +23,7 @@ from mononet.record import Record
 from mononet.search import MINIMIZED, Split, Trial, score_runs, search, to_frame
 from mononet.study import Study, slice_mask
 from mononet.training import Run, resolve_engine
-from mononet.workers import in_parallel
+from mononet.workers import at_once, in_parallel
 
 EFFECT_POINTS, EFFECT_ROWS = 21, 300
 TRAIN = "MONONET_TRAIN"  # the one switch: 1 lets an executed notebook train what it lacks
@@ -196,8 +196,15 @@ class _Recording:
         return self.dataset.splits(parameters["cv_seed"] + partition, parameters["cv_folds"])
 
     def fit(self, problem: Problem, runs: Sequence[Run], stages: Sequence[int]) -> Fits:
-        selected = self.study.selected
-        return self.study.entry.fit(selected.configuration, problem, runs, stages, self.engine)
+        """Runs of the selected configuration: networks in one stack here, others on all workers."""
+        model, configuration = self.study.entry, self.study.selected.configuration
+        tasks = [
+            (configuration, problem, portion, stages, self.engine)
+            for portion in model.portions(runs, at_once(self.workers))
+        ]
+        if len(tasks) == 1:
+            return model.fit(*tasks[0])
+        return Fits.joined(list(in_parallel(model.fit, tasks, self.workers)))
 
     def curves(self) -> None:
         """Metric on training and validation rows of the selection folds, epoch by epoch."""
@@ -227,22 +234,16 @@ class _Recording:
     def validation(self) -> None:
         """The selected configuration with the final seeds over partitions that selected nothing."""
         study, selected = self.study, self.study.selected
-        tasks = [
-            (
-                study.entry,
-                selected.configuration,
-                selected.stage,
-                self.problem,
-                self.dataset.metric,
-                self.splits(partition),
-                study.final_seeds,
-                partition,
-                self.engine,
-            )
-            for partition in range(1, study.parameters["partitions"] + 1)
-        ]
+        rest = (self.problem, self.dataset.metric, self.engine)
+        tasks = []
+        for partition in range(1, study.parameters["partitions"] + 1):
+            runs = fresh_runs(self.splits(partition), study.final_seeds, partition)
+            tasks += [
+                (study.entry, selected.configuration, selected.stage, portion, *rest)
+                for portion in study.entry.portions(runs, at_once(self.workers))
+            ]
         rows = []
-        for found, seconds in in_parallel(fresh_partition, tasks, self.workers):
+        for found, seconds in in_parallel(validate, tasks, self.workers):
             rows += found
             self.spent("validation", seconds, len(found))
         self.folder.write_csv("runs.csv", pd.DataFrame(rows))
@@ -269,7 +270,7 @@ class _Recording:
         known = replace(problem, y=np.concatenate([dataset.y_train, part.y]))
         tests = [replace(run, predict=np.arange(n, n + m)) for run in runs]
         rows = run_rows(
-            [p[None, :m] for p in predicted], tests, known, metric, selected.stage, "test", 0
+            [p[None, :m] for p in predicted], tests, known, metric, selected.stage, "test"
         )
         validation = study.runs("validation")
         folder.write_csv("runs.csv", pd.concat([validation, pd.DataFrame(rows)]))
@@ -332,9 +333,11 @@ def run_rows(
     metric: str,
     stage: int,
     split: str,
-    partition: int,
 ) -> list[dict]:
-    """Rows of runs.csv for runs predicted at one stage, [(1, rows)]; loss is the mean row loss."""
+    """Rows of runs.csv for runs predicted at one stage, [(1, rows)]; loss is the mean row loss.
+
+    A run's seed is (seed, fold, partition).
+    """
     values, constant, non_finite = score_runs(predictions, runs, problem, metric)
     rows = []
     for r, (run, predicted) in enumerate(zip(runs, predictions, strict=True)):
@@ -347,7 +350,7 @@ def run_rows(
         rows.append(
             {
                 "split": split,
-                "partition": partition,
+                "partition": run.seed[2],
                 "fold": run.seed[1],
                 "seed": run.seed[0],
                 "epochs": stage,
@@ -361,26 +364,28 @@ def run_rows(
     return rows
 
 
-def fresh_partition(
-    model: Model,
-    configuration: Configuration,
-    stage: int,
-    problem: Problem,
-    metric: str,
-    splits: Sequence[Split],
-    seeds: Sequence[int],
-    partition: int,
-    engine: str,
-) -> tuple[list[dict], float]:
-    """Rows of runs.csv of one fresh partition, all folds × seeds in one stack; and seconds."""
-    start = time.perf_counter()
-    runs = [
+def fresh_runs(splits: Sequence[Split], seeds: Sequence[int], partition: int) -> list[Run]:
+    """The runs of one fresh partition, every fold with every seed."""
+    return [
         Run(train, validation, (seed, fold, partition))
         for fold, (train, validation) in enumerate(splits)
         for seed in seeds
     ]
+
+
+def validate(
+    model: Model,
+    configuration: Configuration,
+    stage: int,
+    runs: Sequence[Run],
+    problem: Problem,
+    metric: str,
+    engine: str,
+) -> tuple[list[dict], float]:
+    """Rows of runs.csv of runs on fresh folds, and the seconds that they took."""
+    start = time.perf_counter()
     fits = model.fit(configuration, problem, runs, (stage,), engine)
-    rows = run_rows(fits.predictions, runs, problem, metric, stage, "validation", partition)
+    rows = run_rows(fits.predictions, runs, problem, metric, stage, "validation")
     return rows, time.perf_counter() - start
 
 

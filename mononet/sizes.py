@@ -103,11 +103,10 @@ def measure(
         )
         objective = values["objective"]
         best = search.judge(0, chosen, evaluation, stages, minimized, objective).stage
-        runs, _ = recording.fresh_partition(
-            model, chosen, best, problem, dataset.metric, reported, seeds, REPORTED, engine
-        )
+        runs = recording.fresh_runs(reported, seeds, REPORTED)
+        rows, _ = recording.validate(model, chosen, best, runs, problem, dataset.metric, engine)
         of = {"dataset": study.dataset, "model": study.model, "share": share}
-        found += [run | of | {"rows": len(reported[run["fold"]][0])} for run in runs]
+        found += [row | of | {"rows": len(reported[row["fold"]][0])} for row in rows]
     return found
 
 

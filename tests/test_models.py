@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mononet.models import CACHED, CANDIDATE_EPOCHS, CATALOGUE, FLAVORS, LARGE, Problem, Quantiles
+from mononet.models import (
+    CACHED,
+    CANDIDATE_EPOCHS,
+    CATALOGUE,
+    FLAVORS,
+    LARGE,
+    Fits,
+    Problem,
+    Quantiles,
+)
 from mononet.training import Run
 
 NETWORKS = [*FLAVORS, "mlp"]
@@ -102,6 +111,29 @@ def test_small_trials_of_the_same_shape_share_one_stack_and_large_ones_do_not():
     small, large = ({"width": w, "batch_size": b, "depth": 2} for w, b in ((8, 8), (64, 256)))
     assert CATALOGUE["mixed"].shares([large, small, large, small], 15, 5) == [[1, 3], [0], [2]]
     assert CATALOGUE["hgb"].shares([large, small], 15, 5) == [[0], [1]]
+
+
+@given(st.integers(1, 30), st.integers(1, 12))
+def test_portions_hold_every_run_once_in_order_and_networks_stay_one_stack(count, most):
+    runs = [run(range(60), seed) for seed in range(count)]
+    portions = CATALOGUE["hgb"].portions(runs, most)
+    assert [each for portion in portions for each in portion] == runs
+    assert len(portions) <= most
+    assert max(map(len, portions)) == -(-count // most)
+    assert CATALOGUE["mixed"].portions(runs, most) == [runs]
+
+
+def test_portions_joined_are_the_fits_of_all_runs():
+    of = problem(inputs="quantile")
+    runs = [run(range(n, 60 + n), seed=n) for n in range(5)]
+    whole = fit("hgb", of, runs)
+    parts = [fit("hgb", of, portion) for portion in CATALOGUE["hgb"].portions(runs, 2)]
+    joined = Fits.joined(parts)
+    assert np.array_equal(joined.predictions, whole.predictions)
+    assert (joined.size, joined.predicted_rows) == (whole.size, whole.predicted_rows)
+    assert joined.train_seconds == sum(part.train_seconds for part in parts)
+    three, two = (part.predict_seconds for part in parts)
+    assert joined.predict_seconds == pytest.approx((3 * three + 2 * two) / 5)
 
 
 @pytest.mark.slow

@@ -152,6 +152,17 @@ def test_more_final_seeds_take_the_search_over(recorded):
     pd.testing.assert_frame_equal(more.runs("test")[:3], recorded.runs("test"))
 
 
+@pytest.mark.parametrize("model", ["split", "hgb-monotone", "linear"])
+def test_workers_leave_no_trace_in_the_numbers(tmp_path, model):
+    alone, shared = (
+        recording.record(small(tmp_path / workers, model, workers=workers)) for workers in "13"
+    )
+    for artifact in SAME:
+        one, three = ((study.folder / artifact).read_bytes() for study in (alone, shared))
+        assert one == three, artifact
+    assert described(alone.folder) == described(shared.folder)
+
+
 def test_a_search_taken_over_is_shown_as_such(recorded, capfd):
     recording.record_visibly(small(recorded.parameters["results_dir"], final_seeds="5"))
     assert "search taken over" in capfd.readouterr().err
