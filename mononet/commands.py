@@ -57,7 +57,8 @@ def execute(notebook: str, values: dict, output: Path, *, train: bool, visible: 
             progress_bar=False,
             stdout_file=sys.stdout if visible else None,
             stderr_file=sys.stderr if visible else None,
-            config=Config(KernelManager=sockets),
+            # At once: a kernel that is asked to stop prints an error that is none.
+            config=Config(KernelManager=sockets, NotebookClient={"shutdown_kernel": "immediate"}),
         )
     return output
 
