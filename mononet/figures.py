@@ -25,6 +25,7 @@ from mononet.search import MINIMIZED
 from mononet.study import Study
 
 WIDTH = 7.2  # inches: that of the text on a desktop
+LEAST = 0.8  # of its size, on a narrow screen; what does not fit then scrolls
 PALETTE = sns.color_palette("colorblind", 10)
 # In the order of the catalogue; yellow (8) is left out, it cannot be seen on white.
 COLORS = dict(zip(CATALOGUE, (PALETTE[i] for i in (0, 1, 2, 3, 4, 7, 5, 6, 9)), strict=True))
@@ -52,8 +53,9 @@ def show(figure: Figure, alt: str, caption: str, source: str = "") -> Html:
     picture = base64.b64encode(buffer.getvalue()).decode()
     width = round(96 * figure.get_figwidth())
     return Html(
-        f'<figure class="mn-figure"><img width="{width}" alt="{html.escape(alt, quote=True)}" '
-        f'src="data:image/svg+xml;base64,{picture}"><figcaption>{html.escape(caption)}'
+        f'<figure class="mn-figure"><div class="mn-wide"><img width="{width}" '
+        f'style="min-width: {LEAST * width:.0f}px" alt="{html.escape(alt, quote=True)}" '
+        f'src="data:image/svg+xml;base64,{picture}"></div><figcaption>{html.escape(caption)}'
         f"</figcaption></figure>{source}"
     )
 

@@ -7,9 +7,12 @@ import time
 from importlib import metadata
 from pathlib import Path
 
+import torch
+
 from mononet.record import source_revision
 from mononet.training import ENGINE_VERSION
 
+CPUINFO = Path("/proc/cpuinfo")
 LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "optuna", "pandas", "joblib")
 
 
@@ -19,7 +22,7 @@ def kind() -> dict:
         "engine_version": ENGINE_VERSION,
         "versions": {name: metadata.version(name) for name in LIBRARIES},
         "python": platform.python_version(),
-        "processor": _processor(),
+        "processor": processor(CPUINFO.read_text() if CPUINFO.exists() else ""),
     }
 
 
@@ -38,9 +41,12 @@ def differences(then: dict, now: dict) -> list[str]:
     return [f"another {name.replace('_', ' ')}" for name in kind() if then[name] != now[name]]
 
 
-def _processor() -> str:
-    """The kind of processor, as the operating system names it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+def processor(cpuinfo: str) -> str:
+    """The kind of processor: its name, and its family, model and vector instructions, since one
+    name stands for several whose sums round otherwise. ``cpuinfo`` is the text of /proc/cpuinfo."""
+    pairs = (line.split(":", 1) for line in cpuinfo.splitlines() if ":" in line)
+    known = {key.strip(): value.strip() for key, value in reversed(list(pairs))}
+    name = known.get("model name") or platform.processor() or platform.machine()
+    numbers = {"family": known.get("cpu family"), "model": known.get("model")}
+    numbered = [f"{key} {number}" for key, number in numbers.items() if number]
+    return ", ".join([name, *numbered, torch.backends.cpu.get_cpu_capability()])

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import pandas as pd
 
-from mononet import checks, data, statistics
-from mononet.machine import differences, environment
+from mononet import checks, data, machine, statistics
 from mononet.models import Configuration, Fits, Model, Problem
 from mononet.parameters import read_rule, rule_sha256
 from mononet.progress import Progress
@@ -130,7 +129,16 @@ class _Recording:
         )
         if not folder.has("study.json"):
             folder.write_json("study.json", head(study) | {"provenance": provenance(study)})
-        self.engine = study.description["provenance"]["engine"]
+        made = study.description["provenance"]
+        self.engine = made["engine"]
+        if machine.differences(made, machine.kind()):
+            # Taken up on another kind of machine: what is verified later is what is trained here.
+            made = (
+                {"begun_with": {name: made[name] for name in machine.kind()}}
+                | made
+                | machine.kind()
+            )
+            folder.write_json("study.json", head(study) | {"provenance": made})
 
     def run(self, on_trial: Callable, on_step: Callable) -> None:
         self.search(on_trial)
@@ -323,7 +331,7 @@ def provenance(study: Study) -> dict:
     parameters = study.parameters
     batches = parameters["n_trials"] * parameters["max_epochs"] * study.rows // 64
     engine = resolve_engine(parameters["engine"], batches)
-    return environment(engine) | {"rule_sha256": rule_sha256(study.dataset)}
+    return machine.environment(engine) | {"rule_sha256": rule_sha256(study.dataset)}
 
 
 def run_rows(
@@ -470,4 +478,6 @@ def verify(study: Study, seeds: int = 2) -> Verification:
 def _differences(then: dict, now: dict) -> list[str]:
     """What keeps a retraining here from being bit-comparable with a recorded one."""
     # Eager training rounds alike only in the same stack.
-    return differences(then, now) + (["the eager engine"] if then["engine"] == "eager" else [])
+    return machine.differences(then, now) + (
+        ["the eager engine"] if then["engine"] == "eager" else []
+    )

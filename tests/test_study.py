@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from disturbed import MARK, SAME, marked, until
 
-from mononet import data, parameters, recording, statistics
+from mononet import data, machine, parameters, recording, statistics
 from mononet.record import Record, RecordError
 from mononet.study import Study, slice_mask
 
@@ -219,6 +219,50 @@ def test_a_study_that_does_not_come_out_fails(recorded, tmp_path):
     found = recording.verify(spoiled(recorded, tmp_path, 1.0))
     assert not found.passed
     assert not found.same_bits
+
+
+def provenance_moved(study, **changes):
+    """Have a study's record say that it was made with something else."""
+    described = study.description
+    described["provenance"] |= changes
+    with Record.locked(study.folder) as folder:
+        folder.write_json("study.json", described)
+
+
+@pytest.mark.parametrize(("shift", "passed"), [(0.0, True), (1e-4, True), (100.0, False)])
+def test_a_study_of_another_kind_of_machine_is_held_to_its_mean(tmp_path, shift, passed):
+    study = recording.record(small(tmp_path / "whole", "linear"))
+    provenance_moved(study, engine="compiled", processor="an abacus")
+    with Record.locked(study.folder) as folder:
+        arrays = folder.read_npz("predictions.npz")
+        arrays["predictions"] = arrays["predictions"] + np.float32(shift)
+        folder.write_npz("predictions.npz", **arrays)
+        runs = folder.read_csv("runs.csv")
+        runs.loc[runs["split"] == "test", "value"] += shift
+        folder.write_csv("runs.csv", runs)
+    found = recording.verify(study)
+    assert found.passed == passed
+    assert found.same_bits == (shift == 0)
+    assert ("not bit-comparable (another processor)" in found.outcome) == (shift != 0)
+
+
+def test_a_study_taken_up_on_another_kind_of_machine_says_so(tmp_path, monkeypatch):
+    study, here = small(tmp_path), machine.kind()
+
+    def interrupted(trials):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(recording._Recording, "curves", interrupted)
+        recording.record(study)
+    study = replace(study, fingerprint=recording.load(study).fingerprint)
+    begun = study.description["provenance"]
+    provenance_moved(study, processor="an abacus")
+    made = recording.record(study).description["provenance"]
+    assert made["begun_with"] == here | {"processor": "an abacus"}
+    assert {name: made[name] for name in here} == here
+    assert made["started"] == begun["started"]
+    assert recording.verify(study).outcome == "the same predictions, bit for bit"
 
 
 def test_an_edited_table_is_named(recorded, tmp_path):
