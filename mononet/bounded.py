@@ -16,7 +16,7 @@ from mononet.rungs import Found, judged, part
 
 
 def bounds(comparison: Comparison) -> list[Part]:
-    """Every declared slice has rows enough for an interval."""
+    """Every declared slice has enough rows for an interval."""
 
     def find() -> Found:
         rows = comparison.rows[1:]
@@ -45,7 +45,7 @@ def periods(comparison: Comparison) -> list[Part]:
             for mask in (early, ~early)
         ]
         if not all(halves):
-            return NOT, "", "rows enough in both halves of the days"
+            return NOT, "", "enough rows in both halves of the days"
         said = [on_slice(comparison, half | {"n": int(mask.sum())})
                 for half, mask in zip(halves, (early, ~early), strict=True)]  # fmt: skip
         found = f"first half of the days {said[0]}; second half {said[1]}"

@@ -7,6 +7,7 @@ is said dataset by dataset, with the intervals that it rests on.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -230,7 +231,8 @@ def costs(chapter: Chapter) -> Html:
 
 def search_frame(chapter: Chapter) -> pd.DataFrame:
     """A row a dataset, model and search seed among studies that differ in nothing else: test mean,
-    std, n, median, CV score, fresh folds, standard error over rows, configuration hash."""
+    std, n, median, CV score, fresh folds, standard error over rows; and the paired `gap` to the
+    first search with its interval, positive where the other search did better."""
     rows = []
     groups: dict[tuple, list[Study]] = {}
     for each in chapter.beside:
@@ -242,9 +244,11 @@ def search_frame(chapter: Chapter) -> pd.DataFrame:
         for study in found:
             row = frames.estimators([study]).iloc[0]
             names = ["mean", "std", "n", "median", "cv_score", "fresh", "row_se"]
+            pair = frames.paired(found[0], study) if study is not found[0] else {}
+            gap = {name: pair.get(name, math.nan) for name in ("gap", "low", "high")}
             seed = study.parameters["search_seed"]
             key = {"dataset": dataset, "model": model, "search_seed": seed}
-            rows.append(key | {"trials": len(study.trials())} | dict(row[names]))
+            rows.append(key | {"trials": len(study.trials())} | dict(row[names]) | gap)
     return pd.DataFrame(rows)
 
 
@@ -303,9 +307,24 @@ def search_words(frame: pd.DataFrame) -> Html:
             f"{TITLES[dataset]}, {model}: the test means of {len(rows)} searches have a standard "
             f"deviation of {significant(sd)}{prose.unit_of(dataset)}; that over the seeds of one "
             f"configuration is {significant(seeds)}, the standard error over test rows "
-            f"{significant(error)}."
+            f"{significant(error)}.{_chance(rows, factor)}"
         )
     return prose.bullets(items) if items else Html("")
+
+
+def _chance(rows: pd.DataFrame, factor: float) -> str:
+    """Said where the interval of a pair from two searches of one model leaves zero out."""
+    apart = rows[(rows["low"] > 0) | (rows["high"] < 0)]
+    if apart.empty:
+        return ""
+    row = apart.iloc[0]
+    digits = printing.decimals(factor * (row["high"] - row["low"]) / 4)
+    gap, low, high = (number(factor * row[name], digits) for name in ("gap", "low", "high"))
+    return (
+        f" One trained pair of search seeds {rows['search_seed'].iloc[0]} and "
+        f"{row['search_seed']} has a gap of {gap} [{low}, {high}]: the luck of a search alone can "
+        "leave zero out of the interval over rows."
+    )
 
 
 # --- the figure -----------------------------------------------------------------------------
@@ -463,8 +482,9 @@ def printed_orders(chapter: Chapter) -> Html:
         networks = printed.drop([PRINTED_BOOSTING, *NO_NETWORKS], errors="ignore")
         ahead = int((sign * (networks - printed[PRINTED_BOOSTING]) > 0).sum())
         value = boosted.runs("test")["value"].mean()
-        beyond = int((sign * (value - networks) > 0).sum())
-        past = "past" if sign * (value - printed[PRINTED_BOOSTING]) > 0 else "not past"
+        clear = 2 * frames.estimators([boosted])["row_se"].iloc[0]
+        beyond = int((sign * (value - networks) > clear).sum())
+        past = "past" if sign * (value - printed[PRINTED_BOOSTING]) > clear else "not past"
         said = {
             "better": "that order is found again",
             "worse": "that order is reversed",
@@ -476,14 +496,15 @@ def printed_orders(chapter: Chapter) -> Html:
             f"{TITLES[dataset]}: {ahead} of {len(networks)} printed networks stand before the "
             f"printed boosting. With equal budgets, between {challenger.model} and hgb-monotone, "
             f"{said}. The held-out {number(factor * value, digits)}{unit} of hgb-monotone "
-            f"is {past} the printed boosting and past {beyond or 'none'} of the printed networks."
+            f"is {past} the printed boosting and past {beyond or 'none'} of the printed networks "
+            "by more than twice its standard error over the test rows."
         )
     if not items:
         return Html("")
     return prose.bullets(items) + prose.paragraph(
         "The printed figures were read off the test part, as its best epochs and runs, which "
-        "flatters them; so a held-out value past one of them says something, and one that is not "
-        "says nothing. Boosting was printed for no other dataset that is recorded here."
+        "flatters them; so a held-out value clearly past one of them says something, and one that "
+        "is not says nothing. Boosting was printed for no other dataset that is recorded here."
     )
 
 
@@ -507,7 +528,7 @@ def constraint(chapter: Chapter) -> Html:
 def _loan(chapter: Chapter) -> str:
     if "loan" in chapter.recorded:
         return ""
-    return "Loan, the dataset large enough to tell small differences, is not recorded yet."
+    return "Loan, by far the largest of the datasets, is not recorded yet."
 
 
 SHOWN = {

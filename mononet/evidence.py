@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from mononet import data, frames, parameters, printing, rules, secondary, statistics
+from mononet import data, frames, parameters, printing, rules, secondary
 from mononet.ladder import LOSS, OPEN, TIE, WIN
 from mononet.prose import unit_of
 from mononet.record import RecordError
@@ -103,12 +103,8 @@ class Comparison:
 
     @functools.cached_property
     def apart(self) -> np.ndarray:
-        """`statistics.pairs_apart` over all pairs of trained models, baseline seeds × others."""
-        both = [study.record.read_npz("predictions.npz") for study in self.both]
-        target, block = both[0]["target"], both[0]["block"]
-        sides = [statistics.row_metric(self.metric, target, each["predictions"]) for each in both]
-        challenger, baseline = (side[np.isfinite(side).all(axis=1)] for side in sides)
-        return statistics.pairs_apart(self.metric, baseline, challenger, block)
+        """`frames.pairs_apart` of the two studies."""
+        return frames.pairs_apart(self.baseline, self.challenger)
 
     def seeds(self) -> int:
         """Final seeds of the side that has more."""
@@ -124,6 +120,12 @@ class Comparison:
             predict = cost.loc[cost["step"] == "predict 1,000 rows", "seconds"].iloc[-1]
             found.append((float(train), float(predict)))
         return found
+
+    @property
+    def timed_apart(self) -> bool:
+        """Whether the seconds of the two sides are of processors with different names."""
+        names = [each.description["provenance"]["processor"] for each in self.both]
+        return len({name.split(",")[0] for name in names}) > 1
 
 
 def _fold_sd(runs: pd.DataFrame) -> float:

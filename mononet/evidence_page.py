@@ -225,9 +225,10 @@ def summary(chapter: Chapter) -> Html:
     stops = [f"{count} below {name}" for name, count in counts.items() if count]
     top = sum(case.ladder.height == len(RUNGS) for case in every)
     stand = f"{top} {'claim stands' if top == 1 else 'claims stand'}" if top else "No claim stands"
+    others = "; the others stop" if top else ": they stop"
     return paragraph(
         f"The rules of {len(chapter.cases)} datasets declare {len(every)} comparisons. {stand} on "
-        f"all five rungs{f'; the others stop, {chain(stops)}' if stops else ''}."
+        f"all five rungs{f'{others}, {chain(stops)}' if stops else ''}."
     )
 
 

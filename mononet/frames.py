@@ -105,8 +105,15 @@ def configurations(studies: Sequence[Study]) -> pd.DataFrame:
     columns = {}
     for study in studies:
         selected = study.selected
+        # A search draws every parameter; those that the selected mode has no use for are no choice.
+        split = selected.configuration.get("mode") == "split"
+        used = {
+            name: value
+            for name, value in selected.configuration.items()
+            if not (split and name == "convex_fraction")
+        }
         columns[study.model] = {
-            **selected.configuration,
+            **used,
             "epochs or iterations": selected.stage,
             "at its bound": "yes" if selected.at_bound else "no",
             "trial": selected.number,
@@ -254,7 +261,30 @@ def comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
             rows[-1] |= {"fresh_gap": gap, "seed_sd": max(sds, default=np.nan)}
         if pair := paired(baseline, challenger, mask):
             rows[-1] |= pair | {"matters": matters(rule, metric, pair["rmse"])}
+    if rule["loss"] == "log_loss" and "gap" in rows[0]:
+        rows[0] |= loss_gap(baseline, challenger)
     return rows
+
+
+def pairs_apart(baseline: Study, challenger: Study) -> np.ndarray:
+    """`statistics.pairs_apart` over all pairs of trained models, baseline seeds × challenger's,
+    those with a prediction that is not finite left out."""
+    metric = data.SPECS[challenger.dataset].metric
+    both = [study.record.read_npz("predictions.npz") for study in (baseline, challenger)]
+    target, block = (both[1][name] for name in ("target", "block"))
+    sides = [statistics.row_metric(metric, target, each["predictions"]) for each in both]
+    a, c = (side[np.isfinite(side).all(axis=1)] for side in sides)
+    return statistics.pairs_apart(metric, a, c, block)
+
+
+def loss_gap(baseline: Study, challenger: Study) -> dict:
+    """The paired gap of the log loss on all test rows, as `paired` has that of the accuracy."""
+    both = [study.record.read_npz("predictions.npz") for study in (baseline, challenger)]
+    target, block = (both[1][name] for name in ("target", "block"))
+    a, c = (statistics.row_loss("classification", target, b["predictions"][0]) for b in both)
+    # A mean row loss is resampled as an MSE is.
+    inner = statistics.metric_bootstrap("mse", a, c, block)
+    return {"loss_gap": inner.mean, "loss_low": inner.low, "loss_high": inner.high}
 
 
 def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -> dict:

@@ -1,8 +1,8 @@
 """Error rates of a classification by group of the decision rule: frame, tables and words.
 
-A rate is that of one trained network (the first final seed) at the threshold 0.5, with a Wilson
-interval that speaks of the rows alone. Nothing here recommends anything about the people behind
-the rows.
+A rate is the mean over the final trainings, at the threshold 0.5, with a Wilson interval that
+speaks of the rows alone; beside it the lowest and the highest of the trainings. Nothing here
+recommends anything about the people behind the rows.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ MOVES = 0.05  # of a false positive rate between two models: a trigger of the ru
 
 
 def frame(studies: Sequence[Study]) -> pd.DataFrame:
-    """A row a group, model and rate: `n` rows that could be wrong, `value`, `low`, `high`, and the
-    sample standard deviation `seed_sd` over final seeds. NaN below 30 such rows.
+    """A row a group, model and rate: `n` rows that could be wrong; `value`, the mean over final
+    seeds, with `low` and `high` over such rows; `least`, `most` and the sample standard deviation
+    `seed_sd` of the seeds. NaN below 30 such rows.
 
     A false positive rate is the share of positive calls among the negatives, a false negative rate
     that of negative calls among the positives, the error rate that of wrong calls among all; the
@@ -49,7 +50,7 @@ def frame(studies: Sequence[Study]) -> pd.DataFrame:
         arrays = studies[0].record.read_npz("predictions.npz")
         for name, mask in _masks(arrays).items():
             found.append(_row(name, "rows", "positive", (arrays["target"][mask] > 0.5)[None]))
-    columns = ["group", "model", "rate", "n", "value", "low", "high", "seed_sd"]
+    columns = ["group", "model", "rate", "n", "value", "low", "high", "least", "most", "seed_sd"]
     return pd.DataFrame(found, columns=columns)
 
 
@@ -64,12 +65,18 @@ def _row(group: str, model: str, rate: str, hits: np.ndarray) -> dict:
     row = {"group": group, "model": model, "rate": rate, "n": n}
     if n < frames.FEWEST_ROWS:
         return row
-    test = stats.binomtest(int(hits[0].sum()), n)
-    interval = test.proportion_ci(0.95, method="wilson")
     shares = hits.mean(axis=1)
-    sd = float(shares.std(ddof=1)) if seeds > 1 else math.nan
-    ends = {"low": float(interval.low), "high": float(interval.high)}
-    return row | {"value": float(shares[0]), **ends, "seed_sd": sd}
+    # That of one network whose rate is the mean: averaging trainings adds no rows.
+    test = stats.binomtest(round(n * shares.mean()), n)
+    interval = test.proportion_ci(0.95, method="wilson")
+    return row | {
+        "value": float(shares.mean()),
+        "low": float(interval.low),
+        "high": float(interval.high),
+        "least": float(shares.min()),
+        "most": float(shares.max()),
+        "seed_sd": float(shares.std(ddof=1)) if seeds > 1 else math.nan,
+    }
 
 
 def table(studies: Sequence[Study], rate: str) -> Html:
@@ -95,9 +102,9 @@ def table(studies: Sequence[Study], rate: str) -> Html:
         "error": "share of wrong calls; the last row is the share of positive labels",
     }
     note = (
-        f"{RATES[rate].capitalize()}: {among[rate]}. One network a model (first final seed), "
-        "threshold 0.5, with a 95 % interval over the rows (Wilson); it says nothing about "
-        "training again."
+        f"{RATES[rate].capitalize()}: {among[rate]}. Mean over the final trainings, threshold 0.5, "
+        "with a 95 % interval over the rows (Wilson); in parentheses the lowest and the highest "
+        "of the trainings, where they differ."
     )
     if few:
         note += f" Not shown, below {frames.FEWEST_ROWS} such rows: {', '.join(few)}."
@@ -109,7 +116,8 @@ def table(studies: Sequence[Study], rate: str) -> Html:
 
 def _cell(row: Mapping) -> str:
     value, low, high = (number(100 * row[name], 0) for name in ("value", "low", "high"))
-    return f"{value} [{low}, {high}]"
+    least, most = (number(100 * row[name], 0) for name in ("least", "most"))
+    return f"{value} [{low}, {high}]" + (f" ({least}–{most})" if least != most else "")
 
 
 def words(studies: Sequence[Study], rule: Mapping) -> Html:
@@ -152,6 +160,11 @@ def _percent(row: Mapping) -> str:
     return f"{100 * row['value']:.0f} %"
 
 
+def _trainings(row: Mapping) -> str:
+    least, most = (f"{100 * row[name]:.1f}" for name in ("least", "most"))
+    return f"{least} %" if least == most else f"{least} to {most} %"
+
+
 def _trigger(long: pd.DataFrame, rule: Mapping) -> str:
     """Whether a group's false positive rate moves between challenger and a baseline."""
     rates = long[long["rate"] == "false_positive"].pivot_table(
@@ -161,12 +174,19 @@ def _trigger(long: pd.DataFrame, rule: Mapping) -> str:
     if rule["challenger"] not in rates or not sides:
         return ""
     moves = rates[sides].sub(rates[rule["challenger"]], axis=0)
-    largest = moves.abs().stack().idxmax()
-    value = 100 * moves.loc[largest]
-    n = long[(long["group"] == largest[0]) & (long["rate"] == "false_positive")]["n"].iloc[0]
-    met = "is met" if (moves.abs() > MOVES).any(axis=None) else "is not met"
+    group, other = moves.abs().stack().idxmax()
+    one = long[(long["group"] == group) & (long["rate"] == "false_positive")].set_index("model")
+    sides = one.loc[[rule["challenger"], other]]
+    told = " and ".join(f"{_trainings(row)} with {model}" for model, row in sides.iterrows())
+    met = (
+        "is met, which reopens the decision"
+        if (moves.abs() > MOVES).any(axis=None)
+        else "is not met"
+    )
     return (
-        f"Between {rule['challenger']} and the baselines of the rule, the false positive rate "
-        f"changes most for {largest[0]} (n = {n:,}): by {number(value, 1)} percentage points from "
-        f"{rule['challenger']} to {largest[1]}. The rule's trigger at {100 * MOVES:g} points {met}."
+        f"Between {rule['challenger']} and the baselines of the rule, the mean false positive rate "
+        f"changes most for {group} (n = {one['n'].iloc[0]:,}): by "
+        f"{number(100 * moves.loc[group, other], 1)} percentage points from {rule['challenger']} "
+        f"to {other}; single trainings have {told}. The rule's trigger at {100 * MOVES:g} "
+        f"points, taken on the means, {met}."
     )

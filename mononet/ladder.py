@@ -76,6 +76,7 @@ class Contest:
     sampling: str
     cost: str = ""
     cheaper: str = ""
+    timed: str = ""  # what to know about the seconds, after "costs less … together"
     slices: str = ""
     bounds: str = ""
     untested: str = ""
@@ -143,11 +144,14 @@ class Ladder:
             return f"Take {cheaper}, the cheaper of the two: nothing that matters is lost."
         if contest.outcome == TIE and height >= 3:
             return f"Take {cheaper}, the cheaper of the two, within what was looked at."
+        neither = "Neither, on this evidence."
         if height == 0:
-            return "Neither, on this evidence."
+            return neither
+        if contest.ahead:
+            return f"{neither[:-1]}, although the test interval speaks for {contest.ahead}."
         return (
-            f"Neither, on this evidence. Of the two, {cheaper} costs less, one training and 1,000 "
-            "predictions together."
+            f"{neither} Of the two, {cheaper} costs less, one training and 1,000 predictions "
+            f"together{contest.timed}."
         )
 
 
@@ -174,6 +178,7 @@ def _correct(ladder: Ladder) -> list[str]:
         "Which of the two is better is not known, because the contest between them was not shown "
         "to be fair in all five respects.",
         _lacking(ladder),
+        _waiting(ladder),
     ]
 
 
@@ -231,8 +236,8 @@ def _bounded(ladder: Ladder) -> list[str]:
 def _contest(contest: Contest) -> str:
     return (
         f"On {contest.where}, {contest.both} were selected by {contest.metric} in the same kind of "
-        f"search, {contest.budget}, and the test part was opened once for each of them, after all "
-        "choices."
+        f"search, {contest.budget}, and the test part was opened once for each of these studies, "
+        "after all choices."
     )
 
 
@@ -262,6 +267,12 @@ def _weight(contest: Contest) -> str:
 
 def _lacking(ladder: Ladder) -> str:
     return f"What is lacking: {ladder.lacking}." if ladder.lacking else ""
+
+
+def _waiting(ladder: Ladder) -> str:
+    """The rungs that are shown further up: they carry nothing before this one does."""
+    above = [rung.name for rung in ladder.rungs[ladder.height + 1 :] if rung.status == SHOWN]
+    return f"Shown, but without weight until then: {chain(above)}." if above else ""
 
 
 _SENTENCES = (_nothing, _correct, _fair, _noise, _relevant, _bounded)

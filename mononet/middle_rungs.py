@@ -17,6 +17,7 @@ from mononet.ladder import LOSS, NOT, OPEN, PARTLY, SHOWN, TIE, WIN, Part
 from mononet.printing import Html, decimals, number, significant
 from mononet.rungs import Found, judged, part
 
+ELSEWHERE = "on different processors"
 RULE_FIRST = "a rule that was committed before the first final opening, and not changed since"
 
 
@@ -43,18 +44,16 @@ def retraining(comparison: Comparison) -> Part:
                 f"seeds enough that {amount(comparison, row['matters'])} more or less on fresh "
                 "folds can be excluded"
             )
-        elif outcome == OPEN:
-            holds = abs(gap) > bar * sd
-            missing = (
-                f"a gap on fresh folds of more than {bar:g} seed standard deviations, and "
-                f"{_decided(comparison)}"
-            )
         else:
-            holds = {WIN: 1, LOSS: -1}[outcome] * gap > bar * sd
+            # Where the test rows leave it open, the claim is the one that somebody would like to
+            # make: that the challenger is better.
+            holds = (-1 if outcome == LOSS else 1) * gap > bar * sd
             missing = (
                 f"a gap on fresh folds of more than {bar:g} seed standard deviations in favor of "
-                f"{comparison.ahead}"
+                f"{comparison.ahead or comparison.label}"
             )
+            if outcome == OPEN:
+                missing += f", and {_decided(comparison)}"
         status, found, missing = judged(holds, found, missing)
         if status == SHOWN and not comparison.standing.rule:
             return PARTLY, found, RULE_FIRST
@@ -91,7 +90,7 @@ def sampling(comparison: Comparison) -> Part:
             f"more. Of {apart.size} pairs of trained models, {_count(apart > 0)} leave zero out in "
             f"favor of {ours}, {_count(apart < 0)} in favor of {theirs}."
         )
-        found = " ".join(filter(None, [found, prose.mcnemar(row)]))
+        found = " ".join(filter(None, [found, prose.mcnemar(row), prose.log_loss(row)]))
         status, found, missing = judged(comparison.outcome != OPEN, found, _decided(comparison))
         if comparison.outcome == TIE and not comparison.standing.rule:
             return PARTLY, found, RULE_FIRST
@@ -149,7 +148,8 @@ def gap(comparison: Comparison) -> Part:
         if outcome == OPEN:
             return NOT, "", "a gap, or a tie, that drawing the rows again leaves standing"
         size, matters = (amount(comparison, row[name]) for name in ("gap", "matters"))
-        found = f"{size}, where {matters} matter; {cost(comparison)}"
+        _, low, high = interval(comparison, -1 if outcome == LOSS else 1)
+        found = f"{size} [{low}, {high}], where {matters} matter; {cost(comparison)}"
         if outcome == TIE:
             return SHOWN, found, ""
         missing = f"a gap of at least {matters} (it is {size})"
@@ -165,6 +165,7 @@ def cost(comparison: Comparison) -> str:
         f"one final training takes {significant(train)} s with {comparison.label} and "
         f"{significant(train_b)} s with {comparison.named(comparison.baseline)}, 1,000 predictions "
         f"{significant(1000 * predict)} and {significant(1000 * predict_b)} ms"
+        + (f", {ELSEWHERE}" if comparison.timed_apart else "")
     )
 
 
@@ -199,7 +200,7 @@ def slices(comparison: Comparison) -> Part:
         if against:
             return NOT, said, f"the result on {against[0]}"
         if unknown:
-            needs = f"rows enough on {unknown[0]} to see what matters there"
+            needs = f"enough rows in the slice {unknown[0]} to see what matters there"
             return (PARTLY if True in words else NOT), said, needs
         return SHOWN, said, ""
 

@@ -182,8 +182,8 @@ def checks(studies: Sequence[Study]) -> Html:
 
 
 def slices(studies: Sequence[Study]) -> Html:
-    """One network's metric on each slice of the decision rule, with its interval over rows."""
-    long = frames.slices(studies)
+    """One network's metric on each slice of the decision rule, with its interval over blocks."""
+    long, blocks = frames.slices(studies), parameters.read_rule(studies[0].dataset)["blocks"]
     factor = printing.scale(data.SPECS[studies[0].dataset].metric)
     sizes = dict(zip(long["slice"], long["n"], strict=True))
     cells = {(row["slice"], row["model"]): row for row in long.to_dict("records")}
@@ -196,7 +196,7 @@ def slices(studies: Sequence[Study]) -> Html:
     ]
     title = f"The slices of the decision rule, {printing.metric_title(studies[0].dataset)}"
     note = (
-        "One network a model (first final seed), with a 95 % interval over test rows; it says "
+        f"One network a model (first final seed), with a 95 % interval over test {blocks}; it says "
         f"nothing about training again. A slice below {frames.FEWEST_ROWS} rows is not shown."
     )
     files = printing.source(studies, "predictions.npz")
@@ -330,7 +330,9 @@ def published(dataset: str) -> Html:
 def ledger(studies: Sequence[Study]) -> Html:
     """Every opening of the test part."""
     frame = frames.ledger(studies)
-    frame.index = frame["time"].str.replace("T", " ").str.replace("+00:00", " UTC")
+    times = frame["time"].str.replace("T", " ").str.replace("+00:00", " UTC")
+    # The first row was written with the first opening; what it tells of came before.
+    frame.index = times.where(frame["kind"] != "planning", "before the book")
     columns = [
         Column("kind", lambda row: row["kind"], ""),
         Column("model", lambda row: row["model"] or NONE, ""),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import quick_of, write_rows
+from sklearn.metrics import log_loss
 
 from mononet import comparison, data, frames, pages, parameters, printing, prose, recording
 from mononet.study import Study
@@ -162,6 +163,11 @@ def test_search_noise_is_that_of_searches(quick, tmp_path):
     shown = text(whole.show("search noise"))
     sd = printing.significant(frame["mean"].astype(float).std(ddof=1))
     assert f"3 searches have a standard deviation of {sd} mpg²" in shown
+    pair = frames.paired(beside[0].headline, beside[1].study)
+    assert frame["gap"].iloc[2] == pair["gap"] and np.isnan(frame["gap"].iloc[0])
+    apart = frame.assign(gap=-0.9, low=-1.7, high=-0.3)
+    assert "seeds 0 and 0 has a gap of −0.90 [−1.70, −0.30]" in comparison.search_words(apart)
+    assert "luck" not in comparison.search_words(frame.assign(low=-1.0, high=1.0))
 
 
 @pytest.mark.parametrize("name", ["heart", "compas", "blog", "loan"])
@@ -226,6 +232,12 @@ def test_accuracy_is_compared_by_the_exact_test_too(two):
     assert pair["gap"] == pytest.approx(right[1].mean() - right[0].mean())
     said = prose.conclusion([split, boosted, mlp], parameters.read_rule("compas"))
     assert "exact McNemar test, p" in said
+    both = [study.record.read_npz("predictions.npz") for study in (split, boosted)]
+    losses = [log_loss(each["target"], each["predictions"][0].astype(float)) for each in both]
+    gap = frames.loss_gap(boosted, split)
+    assert gap["loss_gap"] == pytest.approx(losses[1] - losses[0])
+    assert gap["loss_low"] < gap["loss_gap"] < gap["loss_high"]
+    assert "In log loss, in which the rule states its gaps, the same pair has" in said
     auto = two.recorded["auto_mpg"]
     assert "p" not in frames.paired(*auto)
 
@@ -235,7 +247,8 @@ def test_the_price_of_a_constraint_is_counted(two, monkeypatch):
     monkeypatch.setattr(frames, "paired", lambda *_: {"gap": -0.1, "low": -0.2, "high": -0.05})
     said = text(prose.price(studies))
     assert "Of 2 trained pairs" in said and "for the free one in 2" in said
-    assert "split against mlp: −10.0 [−20.0, −5.0]" in said
+    assert "split against mlp: −10.0 [−20.0, −5.0]; of all" in said
+    assert "residual" not in said and "deep" not in said
     assert "Still to be recorded: a constrained model" in prose.price(two.recorded["auto_mpg"])
 
 

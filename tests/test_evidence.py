@@ -385,20 +385,66 @@ def test_a_gap_below_the_seed_spread_is_not_larger_than_noise(values):
     assert "does not order the two yet" in found.sentence()
 
 
+def noisy(arrays):
+    """Predictions that are mostly better than the baseline's, and on some rows far worse."""
+    n = len(arrays["target"])
+    wrong = np.where(np.arange(n) % 9 == 0, 15.0, 1.0)
+    predictions = arrays["target"] + np.stack([wrong] * len(arrays["predictions"]))
+    return arrays | {"predictions": predictions.astype(np.float32)}
+
+
 def test_an_interval_around_zero_leaves_the_question_open(values):
     split, _ = made(values)
-
-    def noisy(arrays):
-        n = len(arrays["target"])
-        wrong = np.where(np.arange(n) % 9 == 0, 15.0, 1.0)
-        predictions = arrays["target"] + np.stack([wrong] * len(arrays["predictions"]))
-        return arrays | {"predictions": predictions.astype(np.float32)}
-
     change(split, "predictions.npz", noisy)
     found = climb(values)
     assert found.contest.outcome == OPEN and found.height == 2
     assert "a test interval that leaves zero out" in found.lacking
     assert found.recommendation().startswith("Neither")
+
+
+def test_a_gap_on_fresh_folds_against_the_claim_does_not_support_it(values):
+    """Where the test rows leave the question open, the claim is still that the challenger wins."""
+    split, _ = made(values)
+    change(split, "predictions.npz", noisy)
+    assert part(climb(values), "retraining").status == SHOWN
+    change(split, "runs.csv", lambda runs: runs.assign(loss=26.0, value=26.0))
+    found = climb(values)
+    assert found.contest.outcome == OPEN
+    assert part(found, "retraining").status == NOT
+    assert "in favor of split, and a test interval" in part(found, "retraining").missing
+
+
+def test_what_is_shown_above_the_cut_is_named_and_carries_nothing(values):
+    made(values)
+    whole = climb(values)
+    holed = list(whole.rungs)
+    holed[1] = Rung("Fair", (Part("scaling", PARTLY, missing="scaling by training rows"),))
+    found = dataclasses.replace(whole, rungs=tuple(holed))
+    assert found.height == 1
+    assert found.sentence().endswith(
+        "Shown, but without weight until then: Larger than noise, Relevant and Bounded."
+    )
+    assert found.recommendation() == (
+        "Neither, on this evidence, although the test interval speaks for split."
+    )
+
+
+def test_seconds_of_two_processors_are_told_apart(values):
+    split, _ = made(values)
+
+    def elsewhere(described):
+        described["provenance"]["processor"] = "an abacus, family 1"
+        return described
+
+    assert "processors" not in climb(values).contest.cost
+    change(split, "study.json", elsewhere)
+    found = climb(values).contest
+    assert found.cost.endswith(" ms, on different processors")
+    tie = dataclasses.replace(climb(values), contest=dataclasses.replace(found, outcome=OPEN))
+    assert (
+        "together (on different processors)."
+        in dataclasses.replace(tie, rungs=ladder(2, OPEN).rungs).recommendation()
+    )
 
 
 def test_a_gap_that_does_not_matter_is_not_relevant(values):
@@ -439,7 +485,7 @@ def test_a_slice_too_small_to_decide_is_neither_pass_nor_fail(values):
         change(study, "predictions.npz", few(29))
     found = climb(values)
     assert found.height == 3 and part(found, "declared slices").status == PARTLY
-    assert "rows enough on newer half" in found.lacking
+    assert "enough rows in the slice newer half" in found.lacking
     assert "n = 29, not shown" in part(found, "declared slices").found
     assert part(found, "slices with data").status == PARTLY
     comparison = evidence.comparisons("auto_mpg", values)[0]
@@ -483,7 +529,7 @@ def test_a_slice_that_could_not_show_the_margin_is_neither(values):
     found = climb(values)
     assert part(found, "declared slices").status == PARTLY
     assert found.lacking == (
-        "rows enough on newer half (model years 1977 to 1982) to see what matters there"
+        "enough rows in the slice newer half (model years 1977 to 1982) to see what matters there"
     )
 
 
@@ -583,6 +629,7 @@ BEFORE, AFTER = "2025-01-01T00:00:00+00:00", "2027-01-01T00:00:00+00:00"
 def test_a_rule_committed_first_is_a_rule(history):
     found = standing(history, [BEFORE, AFTER])
     assert found.rule and "before the first final opening" in found.said
+    assert "and after the looks that the ledger's row of planning tells of" in found.said
     assert found.name == "a rule"
 
 

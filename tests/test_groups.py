@@ -45,14 +45,17 @@ def pair():
 def test_rates_have_their_own_denominators(pair):
     frame = groups.frame(pair).set_index(["model", "group", "rate"])
     a = frame.loc[("split", "a", "false_positive")]
-    assert (a["n"], a["value"], a["high"]) == (50, 1.0, pytest.approx(1.0))
-    assert 0.9 < a["low"] < 1
-    assert frame.loc[("split", "a", "false_negative"), "value"] == 0
+    # The first seed calls everybody in a, the second nobody: rates of 1 and 0. Averaging them adds
+    # no rows: the Wilson interval of 25 among 50 (Newcombe, 1998, formula 3).
+    assert a[["n", "value", "least", "most"]].tolist() == [50, 0.5, 0.0, 1.0]
+    z = 1.959964
+    half = z * np.sqrt(0.25 * 50 + z**2 / 4) / (50 + z**2)
+    assert [a["low"], a["high"]] == pytest.approx([0.5 - half, 0.5 + half])
+    assert frame.loc[("split", "a", "false_negative"), "value"] == 0.5
     assert frame.loc[("split", "b", "false_negative"), "value"] == 1
     assert frame.loc[("split", "a", "error"), ["n", "value"]].tolist() == [100, 0.5]
     assert frame.loc[("linear", "all test rows", "error"), "value"] == 0
     assert frame.loc[("rows", "b", "positive"), "value"] == 0.5
-    # The second seed calls nobody: rates of 1 and 0.
     assert a["seed_sd"] == pytest.approx(np.std([1, 0], ddof=1))
     assert np.isnan(frame.loc[("linear", "a", "error"), "seed_sd"])
 
@@ -70,12 +73,21 @@ def test_few_rows_are_not_shown(pair):
 
 def test_words_compare_groups_of_one_kind_and_name_the_trigger(pair):
     said = groups.words(pair, RULE)
-    assert "split, by race: false positive rate from 0 % (b) to 100 % (a), intervals apart" in said
-    assert "changes most for a (n = 50): by −100.0 percentage points from split to linear" in said
-    assert "trigger at 5 points is met" in said
+    assert "split, by race: false positive rate from 0 % (b) to 50 % (a), intervals apart" in said
+    assert "changes most for a (n = 50): by −50.0 percentage points from split to linear" in said
+    assert "single trainings have 0.0 to 100.0 % with split and 0.0 % with linear" in said
+    assert "trigger at 5 points, taken on the means, is met, which reopens the decision" in said
     assert "Too few rows to say anything about: few" in said
     assert "recommend" not in said
     assert "trigger" not in groups.words(pair[:1], RULE)
+
+
+def test_one_extreme_training_does_not_meet_the_trigger():
+    calls = np.zeros((20, 210), dtype=bool)
+    calls[0, :100] = True  # of 20 trainings the first alone calls everybody in a
+    said = groups.words([study("split", calls[:, :]), study("linear", calls[1])], RULE)
+    assert "by −5.0 percentage points" in said and "taken on the means, is not met" in said
+    assert "5 [1, 13] (0–100)" in groups.table([study("split", calls)], "false_positive")
 
 
 def test_without_groups_only_all_rows_are_counted(pair):
