@@ -97,8 +97,8 @@ def _sizes(frame: pd.DataFrame) -> str:
     shares = chain([f"{100 * share:.0f}" for share in frame["share"]])
     told = chain([printing.plus_minus(row.gap, row.se) for row in frame.itertuples()])
     return (
-        f"with {shares} % of the training rows the gap of the loss on validation folds is {told} "
-        "(standard errors)"
+        f"with {shares} % of the training rows, epochs chosen again at each size, the gap of the "
+        f"loss on validation folds is {told} (standard errors)"
     )
 
 

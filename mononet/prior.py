@@ -206,7 +206,9 @@ def table(experiment: Experiment) -> Html:
     note = (
         f"{model}. Mean ± standard deviation over the runs that a corner keeps, as such a figure "
         f"is printed, averaged over {count} repetitions of ten runs; as many digits as the "
-        "repetitions allow. First line: nothing about the test part entered any choice."
+        "repetitions allow. First line: nothing about the test part entered any choice. Each of "
+        "the two searches was run once, so that the share of selection is that of two "
+        "configurations: another sampler seed would move it, and more than the repetitions show."
     )
     caption = "The same network printed under eight protocols"
     files = _files(experiment, "runs")

@@ -139,7 +139,7 @@ def ranges(experiment: Experiment) -> Html:
     ]
     note = (
         "Training rows. Had the column been scaled with training rows alone, they would fill 0 to "
-        "1 and every value would be larger by the factor."
+        "1: every value would be less by the smallest, and then larger by the factor."
     )
     caption = "Columns whose scale was set by a test row"
     files = source(experiment, "columns")

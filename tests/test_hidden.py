@@ -39,3 +39,10 @@ def test_the_page_shows_everything(chapter):
     assert not hidden.stops_early(limit - 1) and hidden.stops_early(limit)
     assert f"{limit:,}" in chapter.show("draws")
     assert "scikit-learn" in chapter.show("versions")
+
+
+def test_bins_are_found_on_a_sample_of_many_rows(chapter):
+    assert [hidden.bins_move(hidden.BINNED + more) for more in (0, 1)] == [False, True]
+    told = re.sub(r"<[^>]+>", " ", chapter.show("boosting"))
+    assert "with 200,000 rows another seed gives the same predictions" in told
+    assert "with 200,001 rows it gives other predictions" in told

@@ -157,6 +157,11 @@ def test_outcomes_count_searches_and_reports_summarize_seeds(cured):
     assert outcomes.loc["mean, one seed, equal compute", "some"] == 1
     assert outcomes.loc["mean, one seed, equal compute", "collapsed"] == 1
     assert outcomes.loc["mean, several seeds", "some"] == 0
+    # The second fresh seed is the one that collapses: not seen among the first alone.
+    assert outcomes.loc["mean, one seed, equal compute", "first"] == 1
+    cured.parameters["fresh_seeds"] = 1
+    assert cure.outcomes(cured).loc["mean, one seed, equal compute", "first"] == 0
+    assert cure.outcomes(cured).loc["mean, one seed, equal compute", "some"] == 1
     assert outcomes.loc["mean, several seeds", "accuracy"] == pytest.approx(0.8)
     (report,) = cure.reports(cured).to_dict("records")
     assert report["trial"] == 0 and report["collapsed"] == 1 and report["n"] == 4

@@ -185,17 +185,18 @@ def train_fresh(
 
 
 def outcomes(experiment: Experiment) -> pd.DataFrame:
-    """A row an arm: searches, share whose selection collapses on some fresh seed and the mean
-    number of such seeds, out of the first so many; accuracy of the selections over them."""
-    count = experiment.parameters["fresh_seeds"]
+    """A row an arm: searches, share whose selection collapses on some fresh seed (`first`: on some
+    of the first ``fresh_seeds`` of them), mean number of such seeds, accuracy over all seeds."""
     runs = experiment.table("fresh")
-    runs = runs[runs["seed"].isin(seeds_of(count))]
-    by_selection = runs.groupby(["trial", "epochs"]).agg(
-        collapsed=("constant", "sum"), accuracy=("accuracy", "mean")
+    early = runs["seed"].isin(seeds_of(experiment.parameters["fresh_seeds"]))
+    by_selection = (
+        runs.assign(early=runs["constant"] & early)
+        .groupby(["trial", "epochs"])
+        .agg(collapsed=("constant", "sum"), early=("early", "sum"), accuracy=("accuracy", "mean"))
     )
     chosen = experiment.table("searches").rename(columns={"selected": "trial"})
     chosen = chosen.merge(by_selection.reset_index(), on=["trial", "epochs"])
-    chosen["some"] = chosen["collapsed"] > 0
+    chosen["some"], chosen["first"] = chosen["collapsed"] > 0, chosen["early"] > 0
     grouped = chosen.groupby("arm")
     frame = pd.DataFrame(
         {
@@ -203,6 +204,7 @@ def outcomes(experiment: Experiment) -> pd.DataFrame:
             "searches": grouped.size(),
             "different": grouped["trial"].nunique(),
             "some": grouped["some"].mean(),
+            "first": grouped["first"].mean(),
             "collapsed": grouped["collapsed"].mean(),
             "accuracy": grouped["accuracy"].mean(),
         }

@@ -63,8 +63,9 @@ def finding(experiment: Experiment) -> Html:
     return prose.led(
         "Finding.",
         f"A plain stack of width {width} multiplies the scale of its activations by "
-        f"{number(plain['factor'], 2)} a layer, {_power(plain['total'])} over {depth_start.LAYERS} "
-        f"layers, and a residual block by {number(block['factor'], 2)}, {_power(block['total'])}; "
+        f"{number(plain['factor'], 2)} a layer once it has settled, {_power(plain['total'])} from "
+        f"the input to layer {depth_start.LAYERS}, and a residual block by "
+        f"{number(block['factor'], 2)}, {_power(block['total'])}; "
         f"at depth {deepest['depth'].iloc[0]}, each at its best learning rate, "
         f"{trained['plain'][0]} of {trained['plain'][1]} plain trainings and "
         f"{trained['residual'][0]} of {trained['residual'][1]} residual ones beat the trivial "
@@ -137,8 +138,8 @@ def residual(experiment: Experiment) -> Html:
         f"{number(block['factor'].max(), 2)} at width {block['width'].max()}, within "
         f"{significant(100 * off)} % of one plus a tenth of the law's factor "
         f"({number(expected.min(), 2)} to {number(expected.max(), 2)}). Over "
-        f"{depth_start.LAYERS} blocks that is {_power(block['total'].min())} to "
-        f"{_power(block['total'].max())}"
+        f"{depth_start.LAYERS} blocks, of which the first ones grow more slowly, it comes to "
+        f"{_power(block['total'].min())} to {_power(block['total'].max())}"
         + (
             ": the scale stays near one."
             if keeps

@@ -6,6 +6,7 @@ recorded trials of the studies, by reading a selection on folds that it did not 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib as mpl
@@ -15,7 +16,7 @@ from scipy import stats
 
 from mononet import data, experiments, figures, printing, prose, statistics
 from mononet.experiments import Chapter, Experiment
-from mononet.printing import TITLES, Column, Html, number, render, significant
+from mononet.printing import NONE, TITLES, Column, Html, number, render, significant
 from mononet.search import MINIMIZED, Trial, one_sigma_bound
 from mononet.study import Study, recorded_studies
 
@@ -200,7 +201,11 @@ def recorded(experiment: Experiment) -> Html:
     printed.index = printed["dataset"].map(TITLES) + ", " + printed["model"]
 
     def value(name: str):
-        return lambda row: number(printing.scale(data.SPECS[row["dataset"]].metric) * row[name], 2)
+        def text(row: Mapping) -> str:
+            metric = data.SPECS[row["dataset"]].metric
+            return number(printing.scale(metric) * row[name], 4 if metric == "rmse" else 2)
+
+        return text
 
     fresh, held = "fresh folds − selection", "one fold held back"
     columns = [
@@ -210,7 +215,10 @@ def recorded(experiment: Experiment) -> Html:
         Column("noise (sd)", value("noise"), group=fresh),
         Column("optimism, mean", value("held_mean"), group=held),
         Column(
-            "by fold", lambda row: f"{value('held_min')(row)} to {value('held_max')(row)}",
+            "by fold",
+            lambda row: f"{value('held_min')(row)} to {value('held_max')(row)}"
+            if math.isfinite(row["held_min"])
+            else NONE,
             group=held,
         ),
     ]  # fmt: skip

@@ -245,11 +245,19 @@ def _tiny(value: float) -> str:
 def arms(experiment: Experiment) -> Html:
     """How often each way to select ends at a configuration that collapses on a fresh seed."""
     frame, values = cure.outcomes(experiment), experiment.parameters
+    some = "selections that collapse (%)"
+
+    def share(value: float) -> str:
+        return number(100 * value, 1)
+
     columns = [
         Column("trials", lambda row: f"{row['trials']:.0f}"),
         Column("searches", lambda row: f"{row['searches']:.0f}"),
         Column("different selections", lambda row: f"{row['different']:.0f}"),
-        Column("collapses on some seed", lambda row: percent(row["some"])),
+        Column(f"on some of {values['final_seeds']}", lambda row: share(row["some"]), group=some),
+        Column(
+            f"of the first {values['fresh_seeds']}", lambda row: share(row["first"]), group=some
+        ),
         Column("collapsed seeds, mean", lambda row: number(row["collapsed"], 2)),
         Column("accuracy (%), mean", lambda row: number(100 * row["accuracy"], 1)),
     ]
@@ -260,7 +268,7 @@ def arms(experiment: Experiment) -> Html:
         f"{values['search_seeds'] - 1}; searches of one number share their trials, and all "
         f"overlap. Several seeds: {values['search_seeds']} a fold. A collapse that a search sees "
         "disqualifies the trial at that epoch in every arm. The selected configuration is trained "
-        f"on {values['fresh_seeds']} fresh seeds on four fifths of the training rows, accuracy on "
+        f"on {values['final_seeds']} fresh seeds on four fifths of the training rows, accuracy on "
         "the fifth left out."
     )
     source = experiments.source(experiment, "searches", "fresh")
@@ -270,16 +278,16 @@ def arms(experiment: Experiment) -> Html:
 
 def about_arms(experiment: Experiment) -> Html:
     """What several seeds, the penalty and more trials each do to the share."""
-    some = cure.outcomes(experiment)["some"]
+    frame = cure.outcomes(experiment)
+    some = frame["some"]
 
     def change(lead: str, before: str, after: str) -> str:
         if before not in some or after not in some:
             return ""
         low, high = some[before], some[after]
         verb = "lowers" if high < low else "raises" if high > low else "leaves"
-        end = (
-            f"from {percent(low)} to {percent(high)}" if verb != "leaves" else f"at {percent(low)}"
-        )
+        before, after = (f"{number(100 * value, 1)} %" for value in (low, high))
+        end = f"from {before} to {after}" if verb != "leaves" else f"at {before}"
         return f"{lead} {verb} the share of searches that end at a collapsing configuration {end}."
 
     one, several = ("one seed", "several seeds")
@@ -295,7 +303,11 @@ def about_arms(experiment: Experiment) -> Html:
             "mean, one seed, equal compute",
         ),
     ]  # fmt: skip
-    return prose.bullets([item for item in items if item])
+    least, most = frame["different"].min(), frame["different"].max()
+    return prose.bullets([item for item in items if item]) + prose.paragraph(
+        f"The searches of an arm overlap and end at {least} to {most} different configurations, "
+        "so that a difference of a point or two says nothing."
+    )
 
 
 # --- the report -------------------------------------------------------------------------------
@@ -375,8 +387,10 @@ def finding(experiment: Experiment) -> Html:
     if first in some.index and last in some.index:
         text += (
             "; and a search by the mean of one seed a fold selects a configuration that collapses "
-            f"on some fresh seed in {percent(some.loc[first, 'some'])} of the cases, a search by "
-            f"the risk-adjusted objective over several seeds in {percent(some.loc[last, 'some'])}"
+            f"on some of {experiment.parameters['final_seeds']} fresh seeds in "
+            f"{number(100 * some.loc[first, 'some'], 1)} % of the cases, a search by the "
+            "risk-adjusted objective over several seeds in "
+            f"{number(100 * some.loc[last, 'some'], 1)} %"
         )
     return prose.led(f"{text}.")
 
