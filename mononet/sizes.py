@@ -26,8 +26,10 @@ from mononet import (
     recording,
     search,
     size_gaps,
+    statistics,
 )
 from mononet.experiments import Chapter, Experiment
+from mononet.ladder import chain
 from mononet.printing import TITLES, Column, Html, number, significant
 from mononet.recording import StudyError
 from mononet.study import FIRST_FINAL_SEED, Study
@@ -274,12 +276,57 @@ def words(experiment: SizeTable) -> Html:
     return prose.bullets(items)
 
 
+def training_mean(experiment: SizeTable, dataset: str) -> float | None:
+    """Mean loss on the reported folds of predicting the mean of the other folds' rows; None where
+    the rows are not on this machine."""
+    data_dir, most = (experiment.parameters[name] for name in ("data_dir", "max_rows"))
+    if not data.routes(dataset, data_dir).local:
+        return None
+    loaded = data.load(dataset, data_dir, max_rows=most)
+    values, y = experiment.studies[dataset][0].parameters, loaded.y_train
+    losses = [
+        statistics.row_loss(loaded.task, y[validation], np.full(len(validation), y[train].mean()))
+        for train, validation in loaded.splits(values["cv_seed"] + REPORTED, values["cv_folds"])
+    ]
+    return float(np.mean(np.concatenate(losses)))
+
+
+def learned(experiment: SizeTable) -> Html:
+    """Where a model is no better than predicting the mean of the training rows."""
+    frame = experiment.table("sizes")
+    items, unknown = [], []
+    for dataset, of in frame.groupby("dataset", sort=False):
+        mean = training_mean(experiment, dataset)
+        if mean is None:
+            unknown.append(TITLES[dataset])
+            continue
+        found = of.groupby(["rows", "model"], sort=False)["loss"].mean()
+        above = found[found > mean].groupby("rows", sort=True)
+        told = [
+            f"with {rows:,} rows "
+            + chain([f"{model} ({significant(loss, 3)})" for (_, model), loss in each.items()])
+            for rows, each in above
+        ]
+        items.append(
+            f"{TITLES[dataset]}: predicting the mean of the training rows costs "
+            f"{significant(mean, 3)} in {_loss(dataset)}"
+            + (
+                f". No better than that: {'; '.join(told)}."
+                if told
+                else ", more than any of these models."
+            )
+        )
+    after = f"Not known without their rows: {chain(unknown)}." if unknown else ""
+    return prose.bullets(items) + (prose.paragraph(after) if after else Html(""))
+
+
 SHOWN = {
     "missing": missing,
     "losses": losses,
     "table": table,
     "figure": figure,
     "words": words,
+    "learned": learned,
 }
 
 

@@ -89,3 +89,22 @@ def test_datasets_without_studies_are_left_out_and_said(tmp_path):
     with pytest.raises(StudyError, match="no dataset has complete studies"):
         sizes.sizes(experiment)
     assert not experiment.complete
+
+
+def test_models_that_learned_nothing_are_named(chapter, monkeypatch):
+    experiment, dataset = chapter.experiment, data.load("auto_mpg", max_rows=200)
+    values = experiment.studies["auto_mpg"][0].parameters
+    y, errors = dataset.y_train, []
+    for train, validation in dataset.splits(values["cv_seed"] + sizes.REPORTED, values["cv_folds"]):
+        errors += list((y[validation] - y[train].mean()) ** 2)
+    mean = sizes.training_mean(experiment, "auto_mpg")
+    monkeypatch.setitem(experiment.parameters, "max_rows", 200)
+    assert sizes.training_mean(experiment, "auto_mpg") == pytest.approx(np.mean(errors))
+    monkeypatch.undo()
+    frame = experiment.table("sizes")
+    found = frame.groupby(["rows", "model"])["loss"].mean()
+    shown = re.sub(r"<[^>]+>", " ", sizes.learned(experiment))
+    for model in sizes.MODELS:
+        assert (f"{model} (" in shown) == (found.xs(model, level="model") > mean).any()
+    monkeypatch.setattr(sizes, "training_mean", lambda *_: None)
+    assert "Not known without their rows: Auto MPG" in sizes.learned(experiment)
