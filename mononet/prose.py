@@ -109,13 +109,15 @@ def hardest(studies: Sequence[Study], rows: int = 2) -> Html:
     worst = np.argsort(-losses)[:rows]
     others = np.delete(losses, worst).mean()
     share = losses[worst].sum() / losses.sum()
+    fresh = np.mean([study.runs("validation")["loss"].mean() for study in studies])
     named = " and ".join(f"{n} (target {target[n]:.3g})" for n in map(int, worst))
     return paragraph(
         f"Part of why the rows weigh so much: averaged over the recorded models, {rows} of the "
         f"{len(losses):,} test rows carry {100 * share:.0f} % of the squared error. They are rows "
         f"{named} of the published file, counted from 0. The mean squared error of all rows is "
-        f"{significant(losses.mean(), 3)}, that of the others {significant(others, 3)}. No row is "
-        "left out of any number here: this only shows how much of a mean so few rows can decide.",
+        f"{significant(losses.mean(), 3)}, that of the others {significant(others, 3)}; on fresh "
+        f"folds of the training rows it is {significant(fresh, 3)}. No row is left out of any "
+        "number here: this only shows how much of a mean so few rows can decide.",
     )
 
 
@@ -166,7 +168,7 @@ def selection(studies: Sequence[Study]) -> Html:
         f"configurations are {apart(luck)} than that score: so much was luck with the folds."
         if round(luck, digits) > 0
         else "On fresh folds of the same training rows, where nothing was selected, the same "
-        f"configurations come to {'the same' if round(luck, digits) == 0 else 'a better value'}: "
+        f"configurations come to {'about the same' if round(luck, digits) == 0 else 'a better value'}: "
         "luck with the folds does not explain the difference.",
         "Luck with the rows themselves, which all these folds share, would not show here.",
         f"From the fresh folds to the test part they are {apart(rest)};"
