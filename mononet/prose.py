@@ -156,6 +156,7 @@ def selection(studies: Sequence[Study]) -> Html:
     harder = int((sign * (frame["mean"] - frame["fresh"]).astype(float) > 0).sum())
 
     digits = decimals(whole)
+    same = "about the same" if round(luck, digits) == 0 else "a better value"
 
     def apart(value: float) -> str:
         return f"{number(abs(value), digits)}{unit} {'worse' if value >= 0 else 'better'}"
@@ -168,8 +169,7 @@ def selection(studies: Sequence[Study]) -> Html:
         f"configurations are {apart(luck)} than that score: so much was luck with the folds."
         if round(luck, digits) > 0
         else "On fresh folds of the same training rows, where nothing was selected, the same "
-        f"configurations come to {'about the same' if round(luck, digits) == 0 else 'a better value'}: "
-        "luck with the folds does not explain the difference.",
+        f"configurations come to {same}: luck with the folds does not explain the difference.",
         "Luck with the rows themselves, which all these folds share, would not show here.",
         f"From the fresh folds to the test part they are {apart(rest)};"
         + (many if len(frame) > 1 else " the test part has rows of its own."),
