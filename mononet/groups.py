@@ -93,7 +93,7 @@ def table(studies: Sequence[Study], rate: str) -> Html:
     printed = pd.DataFrame({g: [_cell(cells[g, m]) for m in names] for g in sizes}, index=names)
     printed = printed.rename(index={"rows": "share of positives"})
     columns = [
-        Column(f"{group}, n\u00a0=\u00a0{n:,}", lambda row, group=group: row[group])
+        Column(f"{group}, n\u00a0=\u00a0{n:,}", lambda row, group=group: row[group], "num mn-break")
         for group, n in sizes.items()
     ]
     among = {
@@ -117,7 +117,8 @@ def table(studies: Sequence[Study], rate: str) -> Html:
 def _cell(row: Mapping) -> str:
     value, low, high = (number(100 * row[name], 0) for name in ("value", "low", "high"))
     least, most = (number(100 * row[name], 0) for name in ("least", "most"))
-    return f"{value} [{low}, {high}]" + (f" ({least}–{most})" if least != most else "")
+    interval = f"{value}\u00a0[{low},\u00a0{high}]"  # a narrow column breaks before the seeds
+    return interval + (f" ({least}–{most})" if least != most else "")
 
 
 def words(studies: Sequence[Study], rule: Mapping) -> Html:

@@ -87,7 +87,7 @@ def test_one_extreme_training_does_not_meet_the_trigger():
     calls[0, :100] = True  # of 20 trainings the first alone calls everybody in a
     said = groups.words([study("split", calls[:, :]), study("linear", calls[1])], RULE)
     assert "by −5.0 percentage points" in said and "taken on the means, is not met" in said
-    assert "5 [1, 13] (0–100)" in groups.table([study("split", calls)], "false_positive")
+    assert "5\u00a0[1,\u00a013] (0–100)" in groups.table([study("split", calls)], "false_positive")
 
 
 def test_without_groups_only_all_rows_are_counted(pair):
