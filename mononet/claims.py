@@ -116,7 +116,7 @@ def _measured(comparison: Comparison) -> dict[str, str]:
         "sampling": _sampling(comparison, sign) if known else "a prediction is not finite",
         "cost": middle.cost(comparison),
         "cheaper": cheaper or comparison.named(comparison.baseline),
-        "timed": f" ({middle.ELSEWHERE})" if comparison.timed_apart else "",
+        "timed": comparison.timed,
         "slices": chain(good) if good else "",
     }
 

@@ -122,10 +122,14 @@ class Comparison:
         return found
 
     @property
-    def timed_apart(self) -> bool:
-        """Whether the seconds of the two sides are of processors with different names."""
-        names = [each.description["provenance"]["processor"] for each in self.both]
-        return len({name.split(",")[0] for name in names}) > 1
+    def timed(self) -> str:
+        """Where the seconds of the two sides were taken; empty for one kind of processor."""
+        kinds = {each.description["provenance"]["processor"] for each in self.both}
+        names = {kind.split(",")[0] for kind in kinds}
+        whole = kinds.isdisjoint(names)  # a record of the name alone may mean several kinds
+        if len(names) > 1 or (whole and len(kinds) > 1):
+            return "on different processors"
+        return "" if whole else "on processors not known to be alike"
 
 
 def _fold_sd(runs: pd.DataFrame) -> float:

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import pandas as pd
 
 from mononet import data, parameters, printing
-from mononet.machine import environment
+from mononet.machine import environment, taken_up
 from mononet.printing import Html, box
 from mononet.progress import Progress
 from mononet.record import Record, identity, source_revision
@@ -121,6 +121,8 @@ def record(experiment: Experiment, parts: Mapping[str, Part]) -> None:
         description = folder.read_json("experiment.json")
         seconds = folder.read_json("cost.json") if folder.has("cost.json") else {}
         missing = [name for name in parts if not folder.has(f"{name}.csv")]
+        if missing:
+            description["provenance"] = taken_up(description["provenance"])
         done = len(parts) - len(missing)
         with Progress(experiment.notebook, len(parts), "part", done=done) as progress:
             for name in missing:

@@ -106,12 +106,9 @@ def configurations(studies: Sequence[Study]) -> pd.DataFrame:
     for study in studies:
         selected = study.selected
         # A search draws every parameter; those that the selected mode has no use for are no choice.
-        split = selected.configuration.get("mode") == "split"
-        used = {
-            name: value
-            for name, value in selected.configuration.items()
-            if not (split and name == "convex_fraction")
-        }
+        used = dict(selected.configuration)
+        if used.get("mode") == "split":
+            del used["convex_fraction"]
         columns[study.model] = {
             **used,
             "epochs or iterations": selected.stage,
@@ -266,22 +263,26 @@ def comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
     return rows
 
 
+def _on_the_same_rows(*studies: Study) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """Test predictions (seeds, rows) of each study; target and block of the rows."""
+    arrays = [study.record.read_npz("predictions.npz") for study in studies]
+    return [each["predictions"] for each in arrays], arrays[-1]["target"], arrays[-1]["block"]
+
+
 def pairs_apart(baseline: Study, challenger: Study) -> np.ndarray:
     """`statistics.pairs_apart` over all pairs of trained models, baseline seeds × challenger's,
     those with a prediction that is not finite left out."""
     metric = data.SPECS[challenger.dataset].metric
-    both = [study.record.read_npz("predictions.npz") for study in (baseline, challenger)]
-    target, block = (both[1][name] for name in ("target", "block"))
-    sides = [statistics.row_metric(metric, target, each["predictions"]) for each in both]
+    both, target, block = _on_the_same_rows(baseline, challenger)
+    sides = [statistics.row_metric(metric, target, predictions) for predictions in both]
     a, c = (side[np.isfinite(side).all(axis=1)] for side in sides)
     return statistics.pairs_apart(metric, a, c, block)
 
 
 def loss_gap(baseline: Study, challenger: Study) -> dict:
     """The paired gap of the log loss on all test rows, as `paired` has that of the accuracy."""
-    both = [study.record.read_npz("predictions.npz") for study in (baseline, challenger)]
-    target, block = (both[1][name] for name in ("target", "block"))
-    a, c = (statistics.row_loss("classification", target, b["predictions"][0]) for b in both)
+    both, target, block = _on_the_same_rows(baseline, challenger)
+    a, c = (statistics.row_loss("classification", target, each[0]) for each in both)
     # A mean row loss is resampled as an MSE is.
     inner = statistics.metric_bootstrap("mse", a, c, block)
     return {"loss_gap": inner.mean, "loss_low": inner.low, "loss_high": inner.high}
@@ -296,12 +297,11 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
     accuracy the rows that only one side has right, and the exact McNemar `p`.
     """
     metric = data.SPECS[challenger.dataset].metric
-    both = [study.record.read_npz("predictions.npz") for study in (baseline, challenger)]
-    target, block = (both[1][name] for name in ("target", "block"))
+    both, target, block = _on_the_same_rows(baseline, challenger)
     mask = np.ones(len(target), dtype=bool) if mask is None else mask
     if mask.sum() < FEWEST_ROWS:
         return {}
-    a, c = (statistics.row_metric(metric, target, b["predictions"][0])[mask] for b in both)
+    a, c = (statistics.row_metric(metric, target, each[0])[mask] for each in both)
     if not np.isfinite([a, c]).all():
         return {}
     inner = statistics.metric_bootstrap(metric, a, c, block[mask])

@@ -76,7 +76,7 @@ class Contest:
     sampling: str
     cost: str = ""
     cheaper: str = ""
-    timed: str = ""  # what to know about the seconds, after "costs less … together"
+    timed: str = ""  # where the seconds were taken, unless on one kind of processor
     slices: str = ""
     bounds: str = ""
     untested: str = ""
@@ -144,14 +144,15 @@ class Ladder:
             return f"Take {cheaper}, the cheaper of the two: nothing that matters is lost."
         if contest.outcome == TIE and height >= 3:
             return f"Take {cheaper}, the cheaper of the two, within what was looked at."
-        neither = "Neither, on this evidence."
+        neither = "Neither, on this evidence"
         if height == 0:
-            return neither
+            return f"{neither}."
         if contest.ahead:
-            return f"{neither[:-1]}, although the test interval speaks for {contest.ahead}."
+            return f"{neither}, although the test interval speaks for {contest.ahead}."
+        where = f" ({contest.timed})" if contest.timed else ""
         return (
-            f"{neither} Of the two, {cheaper} costs less, one training and 1,000 predictions "
-            f"together{contest.timed}."
+            f"{neither}. Of the two, {cheaper} costs less, one training and 1,000 predictions "
+            f"together{where}."
         )
 
 

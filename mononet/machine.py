@@ -41,6 +41,15 @@ def differences(then: dict, now: dict) -> list[str]:
     return [f"another {name.replace('_', ' ')}" for name in kind() if then[name] != now[name]]
 
 
+def taken_up(made: dict) -> dict:
+    """The provenance of what is continued here. On another kind of machine it names this kind, that
+    of what is trained last and verified later, and the first one under ``begun_with``."""
+    here = kind()
+    if not differences(made, here):
+        return made
+    return {"begun_with": {name: made[name] for name in here}} | made | here
+
+
 def processor(cpuinfo: str) -> str:
     """The kind of processor: its name, and its family, model and vector instructions, since one
     name stands for several whose sums round otherwise. ``cpuinfo`` is the text of /proc/cpuinfo."""

@@ -17,7 +17,6 @@ from mononet.ladder import LOSS, NOT, OPEN, PARTLY, SHOWN, TIE, WIN, Part
 from mononet.printing import Html, decimals, number, significant
 from mononet.rungs import Found, judged, part
 
-ELSEWHERE = "on different processors"
 RULE_FIRST = "a rule that was committed before the first final opening, and not changed since"
 
 
@@ -165,7 +164,7 @@ def cost(comparison: Comparison) -> str:
         f"one final training takes {significant(train)} s with {comparison.label} and "
         f"{significant(train_b)} s with {comparison.named(comparison.baseline)}, 1,000 predictions "
         f"{significant(1000 * predict)} and {significant(1000 * predict_b)} ms"
-        + (f", {ELSEWHERE}" if comparison.timed_apart else "")
+        + (f", {comparison.timed}" if comparison.timed else "")
     )
 
 

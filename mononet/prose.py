@@ -463,10 +463,11 @@ def price(studies: Sequence[Study]) -> Html:
         gap, low, high = (number(factor * pair[n], digits) for n in ("gap", "low", "high"))
         better["constrained"] += pair["low"] > 0
         better["free"] += pair["high"] < 0
+        ours, theirs = (apart > 0).sum(), (apart < 0).sum()
         items.append(
-            f"{name} against {free}: {gap} [{low}, {high}]; of all {apart.size} pairs "
-            f"{(apart > 0).sum()} leave zero out for the constrained one, {(apart < 0).sum()} for "
-            "the free one"
+            f"{name} against {free}: {gap} [{low}, {high}]; of all {apart.size} pairs, the "
+            f"interval leaves zero out for the constrained one in {ours} and for the free one in "
+            f"{theirs}"
         )
     neither = len(pairs) - sum(better.values())
     return paragraph(

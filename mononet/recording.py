@@ -127,18 +127,10 @@ class _Recording:
         self.costs = (
             folder.read_csv("cost.csv").to_dict("records") if folder.has("cost.csv") else []
         )
-        if not folder.has("study.json"):
-            folder.write_json("study.json", head(study) | {"provenance": provenance(study)})
-        made = study.description["provenance"]
+        begun = folder.has("study.json")
+        made = machine.taken_up(study.description["provenance"]) if begun else provenance(study)
+        folder.write_json("study.json", head(study) | {"provenance": made})
         self.engine = made["engine"]
-        if machine.differences(made, machine.kind()):
-            # Taken up on another kind of machine: what is verified later is what is trained here.
-            made = (
-                {"begun_with": {name: made[name] for name in machine.kind()}}
-                | made
-                | machine.kind()
-            )
-            folder.write_json("study.json", head(study) | {"provenance": made})
 
     def run(self, on_trial: Callable, on_step: Callable) -> None:
         self.search(on_trial)
@@ -478,6 +470,5 @@ def verify(study: Study, seeds: int = 2) -> Verification:
 def _differences(then: dict, now: dict) -> list[str]:
     """What keeps a retraining here from being bit-comparable with a recorded one."""
     # Eager training rounds alike only in the same stack.
-    return machine.differences(then, now) + (
-        ["the eager engine"] if then["engine"] == "eager" else []
-    )
+    eager = ["the eager engine"] if then["engine"] == "eager" else []
+    return machine.differences(then, now) + eager

@@ -17,8 +17,6 @@ import pandas as pd
 
 from mononet.parameters import PARAMS, rule_sha256
 
-PLANNED = ", and after the looks that the ledger's row of planning tells of"
-
 
 @dataclass(frozen=True)
 class Standing:
@@ -63,7 +61,9 @@ def standing(
     if opened is None:
         return Standing(True, f"{path.name} was {when}; no test part has been opened; {same}.")
     after = commit[1] > opened
-    planned = "" if after or "planning" not in set(ledger["kind"]) else PLANNED
+    planned = ""
+    if not after and "planning" in set(ledger["kind"]):
+        planned = ", and after the looks that the ledger's row of planning tells of"
     said = (
         f"{path.name} was {when}, {'after' if after else 'before'} the first final opening at "
         f"{_printed(opened)}{planned}; {same}."

@@ -437,6 +437,14 @@ def test_seconds_of_two_processors_are_told_apart(values):
         return described
 
     assert "processors" not in climb(values).contest.cost
+    older = split.description["provenance"]["processor"].split(",")[0]
+
+    def named_alone(described):
+        described["provenance"]["processor"] = older
+        return described
+
+    change(split, "study.json", named_alone)
+    assert climb(values).contest.cost.endswith(" ms, on processors not known to be alike")
     change(split, "study.json", elsewhere)
     found = climb(values).contest
     assert found.cost.endswith(" ms, on different processors")

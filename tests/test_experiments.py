@@ -9,7 +9,7 @@ import pytest
 from mononet import data, experiments, parameters
 from mononet.experiments import Chapter, Experiment, record
 from mononet.printing import Html
-from mononet.record import RecordError
+from mononet.record import Record, RecordError
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -41,12 +41,18 @@ def test_an_interrupted_experiment_goes_on_with_the_missing_part(toy):
     with pytest.raises(KeyboardInterrupt):
         record(toy, PARTS | {"sums": fails})
     assert not toy.complete
+    with Record.locked(toy.folder) as folder:
+        begun = toy.description
+        begun["provenance"]["processor"] = "an abacus"
+        folder.write_json("experiment.json", begun)
 
     def again(_):
         raise AssertionError("a recorded part was computed again")
 
     record(toy, PARTS | {"squares": again})
     assert toy.complete
+    made = toy.description["provenance"]
+    assert made["begun_with"]["processor"] == "an abacus" != made["processor"]
 
 
 def test_identity_is_what_the_numbers_depend_on(toy):

@@ -27,6 +27,17 @@ def test_without_a_cpuinfo_the_platform_names_the_processor(monkeypatch):
     assert machine.processor("").startswith("arm, ")
 
 
+def test_what_is_taken_up_elsewhere_says_what_it_began_with():
+    here = machine.kind()
+    assert machine.taken_up(here | {"started": "then"}) == here | {"started": "then"}
+    abacus = here | {"processor": "an abacus"}
+    moved = machine.taken_up(abacus | {"started": "then"})
+    assert moved == here | {"started": "then", "begun_with": abacus}
+    # The first beginning is kept when it moves once more.
+    again = machine.taken_up(moved | {"processor": "a slide rule"})
+    assert again["begun_with"] == abacus and again["processor"] == here["processor"]
+
+
 def test_differences_are_named_for_a_reader():
     here = machine.kind()
     assert machine.differences(here, here) == []

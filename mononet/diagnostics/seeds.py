@@ -245,19 +245,17 @@ def _tiny(value: float) -> str:
 def arms(experiment: Experiment) -> Html:
     """How often each way to select ends at a configuration that collapses on a fresh seed."""
     frame, values = cure.outcomes(experiment), experiment.parameters
-    some = "selections that collapse (%)"
+    collapse = "selections that collapse (%)"
 
-    def share(value: float) -> str:
-        return number(100 * value, 1)
+    def share(name: str):
+        return lambda row: number(100 * row[name], 1)
 
     columns = [
         Column("trials", lambda row: f"{row['trials']:.0f}"),
         Column("searches", lambda row: f"{row['searches']:.0f}"),
         Column("different selections", lambda row: f"{row['different']:.0f}"),
-        Column(f"on some of {values['final_seeds']}", lambda row: share(row["some"]), group=some),
-        Column(
-            f"of the first {values['fresh_seeds']}", lambda row: share(row["first"]), group=some
-        ),
+        Column(f"on some of {values['final_seeds']}", share("some"), group=collapse),
+        Column(f"of the first {values['fresh_seeds']}", share("first"), group=collapse),
         Column("collapsed seeds, mean", lambda row: number(row["collapsed"], 2)),
         Column("accuracy (%), mean", lambda row: number(100 * row["accuracy"], 1)),
     ]
@@ -286,8 +284,8 @@ def about_arms(experiment: Experiment) -> Html:
             return ""
         low, high = some[before], some[after]
         verb = "lowers" if high < low else "raises" if high > low else "leaves"
-        before, after = (f"{number(100 * value, 1)} %" for value in (low, high))
-        end = f"from {before} to {after}" if verb != "leaves" else f"at {before}"
+        start, end = (f"{number(100 * share, 1)} %" for share in (low, high))
+        end = f"from {start} to {end}" if verb != "leaves" else f"at {start}"
         return f"{lead} {verb} the share of searches that end at a collapsing configuration {end}."
 
     one, several = ("one seed", "several seeds")
