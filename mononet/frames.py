@@ -77,7 +77,7 @@ def _estimators(study: Study) -> dict:
         "loss_std": test["loss"].astype(float).std(ddof=1),
         "parameters": description["summary"]["parameters"],
         "trials": len(study.trials()),
-        "search_seconds": seconds.get("search", np.nan),
+        "search_seconds": study.search_seconds(),
         "refit_seconds": seconds.get("refit", np.nan) / len(values),
         "all_seconds": seconds.drop("predict 1,000 rows", errors="ignore").sum(),
         "predict_seconds": cost.loc[cost["step"] == "predict 1,000 rows", "seconds"].iloc[-1],

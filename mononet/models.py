@@ -369,6 +369,11 @@ class Boosting(SklearnModel):
             "max_features": real(0.3, 1.0),
         }
 
+    def shares(self, configurations, runs, most) -> list[list[int]]:
+        """The fits with the most leaves first, so that workers end together."""
+        leaves = [int(c["max_leaf_nodes"]) for c in configurations]
+        return [[number] for number in np.argsort(leaves, kind="stable")[::-1].tolist()]
+
     def stages(self, max_epochs: int) -> tuple[int, ...]:
         """As many stages of one fit as a network has candidate epochs: the same free choice."""
         count = len(super().stages(max_epochs))

@@ -20,7 +20,7 @@ from mononet.parameters import read_rule, rule_sha256
 from mononet.progress import Progress
 from mononet.record import Record
 from mononet.search import MINIMIZED, Split, Trial, score_runs, search, to_frame
-from mononet.study import Study, slice_mask
+from mononet.study import SEARCH_STEPS, TAKEN_OVER, Study, slice_mask
 from mononet.training import Run, resolve_engine
 from mononet.workers import at_once, in_parallel
 
@@ -154,7 +154,7 @@ class _Recording:
     def search(self, on_trial: Callable) -> None:
         study, folder = self.study, self.folder
         if not folder.has("trials.csv"):
-            self.reuse_search()
+            self.take_over()
         told = study.trials() if folder.has("trials.csv") else []
         start = time.perf_counter()
 
@@ -178,17 +178,37 @@ class _Recording:
             on_round=on_round,
         )
 
-    def reuse_search(self) -> None:
-        """Take over the finished trials of a study that differs in its refit alone."""
+    def take_over(self) -> None:
+        """Begin with the rounds that another study of the same search has tried: one that differs
+        in its refit or in its number of trials. What they took is taken over with them."""
+        best, most = None, 0
         for path in sorted(self.study.shelf.glob(f"{self.study.model}-*/study.json")):
             other = Record(path.parent)
-            if path.parent == self.study.folder or not other.has("trials.csv"):
-                continue
-            if other.read_json("study.json")["search_identity"] == self.study.search_identity:
-                trials = other.read_csv("trials.csv")
-                if len(trials) == self.study.parameters["n_trials"]:
-                    self.folder.write_csv("trials.csv", trials)
-                    return
+            described = other.read_json("study.json")
+            same_engine = described["provenance"]["engine"] == self.engine
+            if same_engine and self.study.searches_like(described) and other.has("trials.csv"):
+                count = self.shared(len(other.read_csv("trials.csv")))
+                best, most = (other, count) if count > most else (best, most)
+        if best is None:
+            return
+        trials, cost = best.read_csv("trials.csv").head(most), best.read_csv("cost.csv")
+        spent = cost[cost["step"].isin(SEARCH_STEPS)]
+        runs = most * sum(column.startswith("fold") for column in trials)
+        spent = spent[spent["runs"].cumsum() <= runs].assign(step=TAKEN_OVER)
+        self.costs = spent.to_dict("records")
+        made = best.read_json("study.json")["provenance"]
+        made = {"study": best.folder.name, "trials": most} | {k: made[k] for k in machine.kind()}
+        described = self.study.description
+        described["provenance"] |= {"taken_over": made}
+        self.folder.write_json("study.json", described)
+        self.folder.write_csv("cost.csv", spent)
+        self.folder.write_csv("trials.csv", trials)
+
+    def shared(self, tried: int) -> int:
+        """How many of another study's trials this one would try too: those of whole rounds, and
+        the last round's where both end in it."""
+        planned, size = self.study.budget.n_trials, self.study.budget.round_size
+        return planned if tried == planned else min(tried, planned) // size * size
 
     def splits(self, partition: int) -> list[Split]:
         """Folds: partition 0 selects, the others are fresh."""

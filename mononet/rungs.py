@@ -6,7 +6,6 @@ recorded, takes its part with it and is named as what is missing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -186,17 +185,15 @@ def budget(comparison: Comparison) -> Part:
 
 
 def _search(study: Study) -> dict:
-    """What a search was to try, what it tried, and what it took (NaN where it was taken over)."""
+    """What a search was to try, what it tried, and what it took."""
     content, trials = study.description["content"], study.trials()
     how = {k: v for k, v in content["search"].items() if k not in ("n_trials", "search_seed")}
-    cost = study.record.read_csv("cost.csv")
-    seconds = cost.loc[cost["step"] == "search", "seconds"]
     return {
         "how": how | content["cv"],
         "planned": content["search"]["n_trials"],
         "trials": len(trials),
         "runs": trials[0].values.size,
-        "seconds": seconds.sum() if len(seconds) else math.nan,
+        "seconds": study.search_seconds(),
     }
 
 
@@ -206,11 +203,10 @@ def _told(comparison: Comparison, side: int, searches: Sequence[Mapping]) -> str
         return f"no trial for {whose}"
     trials = sum(each["trials"] for each in searches)
     seconds = significant(sum(each["seconds"] for each in searches))
-    took = f"{seconds} s" if seconds != printing.NONE else "seconds in another study's record"
     many = f" over {len(searches)} flavors" if len(searches) > 1 else ""
     runs = searches[0]["runs"]
     each = f"{runs} run{'' if runs == 1 else 's'}"
-    return f"{trials} trials of {each}{many} for {whose} ({took})"
+    return f"{trials} trials of {each}{many} for {whose} ({seconds} s)"
 
 
 def opened(comparison: Comparison) -> Part:

@@ -22,6 +22,8 @@ from mononet.search import MINIMIZED, Budget, Trial, from_frame, select
 
 PROTOCOL_VERSION = 1
 FIRST_FINAL_SEED = 1000  # disjoint from the search's seeds
+TAKEN_OVER = "search taken over"  # the step in cost.csv of rounds that another study had tried
+SEARCH_STEPS = ("search", TAKEN_OVER)
 # Left out of the identity where they have these values, so that a parameter added later leaves
 # the identity of every study recorded before it alone.
 DEFAULTS = {
@@ -100,6 +102,10 @@ class Study:
         """Hash of what the search depends on: studies that share it share their trials."""
         return identity({k: v for k, v in self.content.items() if k != "refit"})
 
+    def searches_like(self, described: Mapping) -> bool:
+        """Whether a described study tries the same configurations, for as long as it goes on."""
+        return identity(_endless(described["content"])) == identity(_endless(self.content))
+
     @property
     def folder(self) -> Path:
         return self.shelf / f"{self.model}-{self.identity[:8]}"
@@ -151,6 +157,11 @@ class Study:
         """The selected trial. SearchError when every trial collapsed."""
         return select(self.trials(), MINIMIZED[data.SPECS[self.dataset].metric])
 
+    def search_seconds(self) -> float:
+        """What all its trials took, those taken over as long as they took where they were tried."""
+        cost = self.record.read_csv("cost.csv")
+        return cost.loc[cost["step"].isin(SEARCH_STEPS), "seconds"].sum()
+
     @property
     def configuration_hash(self) -> str:
         selected = {"configuration": self.selected.configuration, "epochs": self.selected.stage}
@@ -178,6 +189,12 @@ class Study:
         seconds = spent.loc[spent["step"] == "search", "seconds"].sum()
         started = _time(self.description["provenance"]["started"])
         return started + timedelta(seconds=max(0, seconds - 2))  # both times are whole seconds
+
+
+def _endless(content: Mapping) -> dict:
+    """What a search depends on apart from the number of its trials."""
+    search = {k: v for k, v in content["search"].items() if k != "n_trials"}
+    return {k: v for k, v in content.items() if k != "refit"} | {"search": search}
 
 
 def _time(text: str) -> datetime:

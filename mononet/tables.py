@@ -140,8 +140,8 @@ def costs(studies: Sequence[Study]) -> Html:
     note = (
         "Every model had the same number of trials on the same folds and seeds. Seconds are those "
         "of the machine that recorded the study; networks train many at a time, and the time of "
-        "one final training is its share. A dash under search: the trials of a study with the same "
-        "search were taken over."
+        "one final training is its share. Trials taken over from another study of the same "
+        "search count with the seconds that they took there."
     )
     frame = frames.estimators(studies)
     files = printing.source(studies, "cost.csv")

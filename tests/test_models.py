@@ -110,7 +110,9 @@ def test_shares_hold_every_configuration_once_and_only_what_fits_one_stack(drawn
 def test_small_trials_of_the_same_shape_share_one_stack_and_large_ones_do_not():
     small, large = ({"width": w, "batch_size": b, "depth": 2} for w, b in ((8, 8), (64, 256)))
     assert CATALOGUE["mixed"].shares([large, small, large, small], 15, 5) == [[1, 3], [0], [2]]
-    assert CATALOGUE["hgb"].shares([large, small], 15, 5) == [[0], [1]]
+    few, many = {"max_leaf_nodes": 4}, {"max_leaf_nodes": 63}
+    assert CATALOGUE["hgb"].shares([few, many, few], 15, 5) == [[1], [2], [0]]
+    assert CATALOGUE["linear"].shares([{}, {}], 15, 5) == [[0], [1]]
 
 
 @given(st.integers(1, 30), st.integers(1, 12))

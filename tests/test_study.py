@@ -152,6 +152,42 @@ def test_more_final_seeds_take_the_search_over(recorded):
     pd.testing.assert_frame_equal(more.runs("test")[:3], recorded.runs("test"))
 
 
+@pytest.mark.parametrize(
+    ("model", "first", "taken"), [("split", "4", 3), ("linear", "11", 6), ("linear", "2", 0)]
+)
+def test_a_search_goes_on_from_the_whole_rounds_of_a_shorter_or_longer_one(
+    tmp_path, recorded, model, first, taken
+):
+    undisturbed = recorded if model == "split" else recording.record(small(tmp_path / "one", model))
+    begun = recording.record(small(tmp_path / "two", model, n_trials=first, final_seeds="2"))
+    searched = []
+    study = recording.record(small(tmp_path / "two", model), on_trial=searched.append)
+    assert len(searched) == 6 - taken
+    for artifact in SAME:
+        ours, theirs = ((each.folder / artifact).read_bytes() for each in (study, undisturbed))
+        assert ours == theirs, artifact
+    cost, before = (each.record.read_csv("cost.csv") for each in (study, begun))
+    over = cost[cost["step"] == "search taken over"]
+    assert over["seconds"].tolist() == before["seconds"][: taken // 3].tolist()
+    runs = undisturbed.record.read_csv("cost.csv").query("step == 'search'")["runs"]
+    assert cost.loc[cost["step"].str.startswith("search"), "runs"].tolist() == runs.tolist()
+    assert study.validation_level() is None
+    made = study.description["provenance"].get("taken_over", {"study": None, "trials": 0})
+    assert made["trials"] == taken
+    assert made["study"] == (begun.folder.name if taken else None)
+
+
+@pytest.mark.parametrize(
+    "change", [{"search_seed": "1"}, {"objective": "mean"}, {"max_epochs": "2"}]
+)
+def test_another_search_is_not_taken_over(tmp_path, change):
+    recording.record(small(tmp_path, "linear", **change))
+    searched = []
+    study = recording.record(small(tmp_path, "linear", n_trials="3"), on_trial=searched.append)
+    assert len(searched) == 3
+    assert "taken_over" not in study.description["provenance"]
+
+
 @pytest.mark.parametrize("model", ["split", "hgb-monotone", "linear"])
 def test_workers_leave_no_trace_in_the_numbers(tmp_path, model):
     alone, shared = (
