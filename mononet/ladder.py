@@ -192,14 +192,14 @@ def _fair(ladder: Ladder) -> list[str]:
         )
     elif contest.outcome == TIE:
         found = (
-            f"One trained pair differs by {number}, less than the {contest.matters} that "
+            f"One trained pair {_apart(ladder)}, less than the {contest.matters} that "
             f"would matter, but this does not make it a tie yet: {contest.retraining}; "
             f"{contest.sampling}."
         )
     else:
         found = (
             "That either of them is better was not shown, nor that the two are as good as each "
-            f"other: one trained pair differs by {number}, where {contest.matters} would "
+            f"other: one trained pair {_apart(ladder)}, where {contest.matters} would "
             f"matter; {contest.retraining}; {contest.sampling}."
         )
     return [_contest(contest), found, _lacking(ladder)]
@@ -234,6 +234,11 @@ def _bounded(ladder: Ladder) -> list[str]:
     ]
 
 
+def _apart(ladder: Ladder) -> str:
+    gap = ladder.contest.gap
+    return f"{'comes out alike' if gap.startswith('0 ') else f'differs by {gap}'} ({ladder.kind})"
+
+
 def _contest(contest: Contest) -> str:
     return (
         f"On {contest.where}, {contest.both} were selected by {contest.metric} in the same kind of "
@@ -246,7 +251,7 @@ def _result(ladder: Ladder) -> str:
     contest, number = ladder.contest, f"{ladder.contest.gap} ({ladder.kind})"
     if contest.outcome == TIE:
         return (
-            f"They do equally well as far as it matters: one trained pair differs by {number}, "
+            f"They do equally well as far as it matters: one trained pair {_apart(ladder)}, "
             f"{contest.sampling}, all of it less than the {contest.matters} that would matter, and "
             f"{contest.retraining}."
         )

@@ -131,6 +131,12 @@ def unsupported(studies: Sequence[Study]) -> Html:
         "protocol.",
         "That the order found here would be found on another dataset, or with other test rows.",
     ]
+    cut = [study.model for study in studies if study.selected.at_bound]
+    if cut:
+        items.append(
+            f"That every model was trained to its best: for {_listed(cut)} the search chose the "
+            "largest number of epochs or iterations that the protocol allows; more may do better."
+        )
     if len(flavors) > 1:
         frame = factor * frames.estimators(flavors)[["mean", "row_se"]].astype(float)
         apart, error = frame["mean"].max() - frame["mean"].min(), frame["row_se"].median()

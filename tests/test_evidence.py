@@ -127,6 +127,16 @@ def test_the_tie_of_a_whole_ladder_recommends_the_cheaper_model():
     assert ladder(3, LOSS).recommendation() == "Take hgb-monotone."
 
 
+@pytest.mark.parametrize("outcome", [TIE, OPEN])
+def test_a_pair_without_a_gap_is_not_said_to_differ_by_nothing(outcome):
+    each = ladder(2, outcome)
+    even = dataclasses.replace(
+        each, contest=dataclasses.replace(each.contest, gap="0 percentage points")
+    )
+    assert "one trained pair comes out alike (" in even.sentence().lower()
+    assert "one trained pair differs by 1.2 mpg² (" in each.sentence().lower()
+
+
 # --- over recorded studies ----------------------------------------------------------------------
 
 

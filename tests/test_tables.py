@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -262,6 +263,15 @@ def test_what_is_not_supported_comes_from_the_flavors_recorded(studies):
     again = [studies[0], studies[0]]
     assert "one flavor" in prose.unsupported(again)
     assert "another dataset" in prose.unsupported(studies)
+
+
+@pytest.mark.parametrize(("at_bound", "said"), [(True, "for split the search"), (False, "")])
+def test_a_model_that_trained_to_its_bound_is_named(studies, monkeypatch, at_bound, said):
+    selected = replace(studies[0].selected, at_bound=at_bound)
+    monkeypatch.setitem(vars(studies[0]), "selected", selected)
+    found = prose.unsupported(studies[:1])
+    assert ("more may do better" in found) == at_bound
+    assert said in found
 
 
 def test_a_table_saves_its_numbers_unrounded(studies):
