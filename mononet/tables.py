@@ -86,7 +86,7 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
     """Selection score, test estimators and collapse counts of every model, side by side."""
     dataset = studies[0].dataset
     metric = data.SPECS[dataset].metric
-    trivial = frames.trivial(studies, y_train) if y_train is not None else None
+    trivial = frames.trivial(studies, y_train)
     frame = frames.estimators(studies, trivial)
     seeds = frame["n"].max()
     counts = [Column("constant", _count("constant"), group="runs")]
@@ -120,7 +120,7 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
     for study in studies:
         if why := study.validation_level():
             note += f" {study.model} is validation-level: {why}."
-    if y_train is None:
+    if not trivial:
         note += " The trivial predictor needs the training rows, which are not on this machine."
     files = printing.source(studies, "runs.csv", "predictions.npz", "trials.csv")
     title = f"Every estimator of every model, {printing.metric_title(dataset)}"

@@ -77,6 +77,7 @@ def test_auto_mpg_needs_no_file(tmp_path):
 def test_files_are_as_published(name):
     dataset, spec = data.load(name, FOLDER), data.SPECS[name]
     assert dataset.fingerprint == spec.fingerprint
+    assert dataset.y_train.mean() == pytest.approx(spec.target_mean)
     assert dataset.X_train.shape == (spec.train_rows, len(spec.features))
     assert np.abs(dataset.indicator).sum() == len(spec.monotone)
 

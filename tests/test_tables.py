@@ -111,10 +111,13 @@ def test_a_validation_level_study_says_so(studies, monkeypatch):
     assert "someone &lt;looked&gt;" in shown
 
 
-def test_the_trivial_predictor_needs_no_features(studies, auto):
+def test_the_trivial_predictor_needs_no_features(studies, auto, monkeypatch):
     with np.load(studies[0].folder / "predictions.npz") as arrays:
         expected = np.mean((arrays["target"] - auto.y_train.mean()) ** 2)
     assert frames.trivial(studies, auto.y_train) == {"training mean": pytest.approx(expected)}
+    assert frames.trivial(studies, None) == {}  # of how many rows, nobody knows here
+    monkeypatch.setitem(studies[0].parameters, "max_rows", None)  # its folder is known by now
+    assert frames.trivial(studies, None) == {"training mean": pytest.approx(expected)}
 
 
 def test_a_comparison_is_of_the_same_rows(studies, rule):
