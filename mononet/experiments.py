@@ -124,7 +124,9 @@ def record(experiment: Experiment, parts: Mapping[str, Part]) -> None:
         if missing:
             description["provenance"] = taken_up(description["provenance"])
         done = len(parts) - len(missing)
-        with Progress(experiment.notebook, len(parts), "part", done=done) as progress:
+        with Progress(experiment.notebook, len(parts), "part") as progress:
+            if done:
+                progress.resume(done)
             for name in missing:
                 progress.say(name)
                 start = time.perf_counter()

@@ -15,13 +15,13 @@ class Progress:
     ``every`` units instead: there, a bar would be thousands of carriage returns.
     """
 
-    def __init__(self, name: str, total: int, unit: str, *, done: int = 0, every: int = 1):
+    def __init__(self, name: str, total: int, unit: str, *, every: int = 1):
         self.name, self.total, self.unit, self.every = name, total, unit, every
-        self.before = self.done = done
+        self.before = self.done = 0
         self.start = time.perf_counter()
         self.bar = None
         if sys.stderr.isatty():
-            self.bar = tqdm(total=total, initial=done, unit=unit, desc=name, dynamic_ncols=True)
+            self.bar = tqdm(total=total, unit=unit, desc=name, dynamic_ncols=True)
 
     def __enter__(self) -> Progress:
         return self
@@ -29,6 +29,13 @@ class Progress:
     def __exit__(self, *_) -> None:
         if self.bar is not None:
             self.bar.close()
+
+    def resume(self, done: int, note: str = "") -> None:
+        """So many units were there before; the time left is judged by those to come."""
+        self.before = self.done = done
+        if self.bar is not None:
+            self.bar.initial = self.bar.n = done
+        self.say(f"goes on from {done} of {self.total} {self.unit}s", note)
 
     def advance(self, note: str = "") -> None:
         """One more unit is done."""
@@ -42,13 +49,16 @@ class Progress:
             times = f"{tqdm.format_interval(spent)} spent, {tqdm.format_interval(left)} left"
             self._line(f"{self.done} of {self.total} {self.unit}s, {times}", note)
 
-    def say(self, note: str) -> None:
+    def say(self, *notes: str) -> None:
         """What is being done now, apart from the units."""
         if self.bar is not None:
-            self.bar.set_postfix_str(note)
+            self.bar.set_postfix_str(_listed(notes))
         else:
-            self._line(note)
+            self._line(*notes)
 
     def _line(self, *parts: str) -> None:
-        text = ", ".join(part for part in parts if part)
-        print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+        print(f"{self.name}: {_listed(parts)}", file=sys.stderr, flush=True)
+
+
+def _listed(parts: tuple[str, ...]) -> str:
+    return ", ".join(filter(None, parts))

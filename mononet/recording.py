@@ -45,12 +45,14 @@ class Verification:
 def record(
     study: Study,
     *,
+    on_told: Callable[[list[Trial]], None] = lambda trials: None,
     on_trial: Callable[[Trial], None] = lambda trial: None,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> Study:
     """Record a study, from wherever it stands: search, curves, validation runs, checks, test.
 
-    ``on_trial`` sees each trial as it ends, ``on_step`` the name of each later part as it begins.
+    ``on_told`` sees the trials that the search goes on from, ``on_trial`` each trial as it ends,
+    ``on_step`` the name of each later part as it begins.
     Returns the study, whose fingerprint is that of the rows found. Raises DataError without rows,
     RecordError while another process writes, SearchError when every trial collapsed.
     """
@@ -58,7 +60,7 @@ def record(
     study = replace(study, fingerprint=dataset.fingerprint)
     with Record.locked(study.folder) as folder:
         if not study.complete:
-            _Recording(study, dataset, folder).run(on_trial, on_step)
+            _Recording(study, dataset, folder).run(on_told, on_trial, on_step)
     return study
 
 
@@ -68,16 +70,17 @@ def record_visibly(study: Study) -> Study:
     data.read_ledger(study.ledger)
     with Record.locked(study.folder):
         pass  # what is not as it must be is told before a bar is shown
-    done = len(study.trials()) if study.record.has("trials.csv") else 0
     better = min if MINIMIZED[data.SPECS[study.dataset].metric] else max
-    objectives = [trial.objective for trial in study.trials()] if done else []
+    objectives: list[float] = []
     total, every = study.parameters["n_trials"], study.parameters["round_size"]
-    name = f"{study.dataset} {study.model}"
-    with Progress(name, total, "trial", done=done, every=every) as progress:
+    with Progress(f"{study.dataset} {study.model}", total, "trial", every=every) as progress:
 
         def best() -> str:
-            # A search taken over from another study told no trial here.
-            return f"best objective {better(objectives):.4g}" if objectives else "search taken over"
+            return f"best objective {better(objectives):.4g}"
+
+        def on_told(trials: list[Trial]) -> None:
+            objectives.extend(trial.objective for trial in trials)
+            progress.resume(len(trials), best())
 
         def on_trial(trial: Trial) -> None:
             objectives.append(trial.objective)
@@ -86,7 +89,7 @@ def record_visibly(study: Study) -> Study:
         def on_step(step: str) -> None:
             progress.say(f"{best()}; {step}")
 
-        return record(study, on_trial=on_trial, on_step=on_step)
+        return record(study, on_told=on_told, on_trial=on_trial, on_step=on_step)
 
 
 def asked() -> bool:
@@ -132,8 +135,8 @@ class _Recording:
         folder.write_json("study.json", head(study) | {"provenance": made})
         self.engine = made["engine"]
 
-    def run(self, on_trial: Callable, on_step: Callable) -> None:
-        self.search(on_trial)
+    def run(self, on_told: Callable, on_trial: Callable, on_step: Callable) -> None:
+        self.search(on_told, on_trial)
         parts = {
             "curves.csv": ("learning curves", self.curves),
             "runs.csv": ("validation runs over fresh partitions", self.validation),
@@ -151,11 +154,13 @@ class _Recording:
         self.costs.append({"step": step, "seconds": round(seconds, 6), "runs": runs})
         self.folder.write_csv("cost.csv", pd.DataFrame(self.costs))
 
-    def search(self, on_trial: Callable) -> None:
+    def search(self, on_told: Callable, on_trial: Callable) -> None:
         study, folder = self.study, self.folder
         if not folder.has("trials.csv"):
             self.take_over()
         told = study.trials() if folder.has("trials.csv") else []
+        if told:
+            on_told(told)
         start = time.perf_counter()
 
         def on_round(trials: list[Trial]) -> None:

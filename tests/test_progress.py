@@ -36,10 +36,14 @@ def test_a_log_file_gets_a_line_a_round(capsys, clock):
 
 
 def test_time_left_counts_only_what_was_done_now(capsys, clock):
-    with Progress("x", 10, "trial", done=7) as shown:
+    with Progress("x", 10, "trial") as shown:
+        shown.resume(7, "best objective 8")
         clock[0] += 5
         shown.advance()
-    assert capsys.readouterr().err == "x: 8 of 10 trials, 00:05 spent, 00:10 left\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "x: goes on from 7 of 10 trials, best objective 8",
+        "x: 8 of 10 trials, 00:05 spent, 00:10 left",
+    ]
 
 
 def test_the_last_unit_is_told_whatever_the_round(capsys):
@@ -50,6 +54,16 @@ def test_the_last_unit_is_told_whatever_the_round(capsys):
         "x: 3 of 5 trials",
         "x: 5 of 5 trials",
     ]
+
+
+def test_a_bar_goes_on_from_what_was_there(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress("x", 10, "trial") as shown:
+        shown.resume(7)
+        shown.advance()
+    last = terminal.getvalue().split("\r")[-1]
+    assert "80%" in last and "8/10" in last
 
 
 def test_a_terminal_gets_a_bar(monkeypatch):

@@ -200,8 +200,11 @@ def test_workers_leave_no_trace_in_the_numbers(tmp_path, model):
 
 
 def test_a_search_taken_over_is_shown_as_such(recorded, capfd):
+    best = f"best objective {recorded.selected.objective:.4g}"
     recording.record_visibly(small(recorded.parameters["results_dir"], final_seeds="5"))
-    assert "search taken over" in capfd.readouterr().err
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == f"auto_mpg split: goes on from 6 of 6 trials, {best}"
+    assert said[1] == f"auto_mpg split: {best}; learning curves"
 
 
 def test_a_study_that_another_process_writes_is_left_alone(tmp_path):
