@@ -525,6 +525,18 @@ def constraint(chapter: Chapter) -> Html:
     return Html("".join(parts))
 
 
+def inputs(chapter: Chapter) -> Html:
+    """What quantile inputs change for a network, where such studies are recorded."""
+    parts = []
+    for dataset, found in chapter.recorded.items():
+        beside = [each for each in chapter.beside if each.study.dataset == dataset]
+        if said := prose.inputs(beside, found, parameters.read_rule(dataset)):
+            parts.append(prose.led(f"{TITLES[dataset]}.") + said)
+    if not parts:
+        return prose.paragraph("This needs a study with quantile inputs beside its headline study.")
+    return Html("".join(parts))
+
+
 def _loan(chapter: Chapter) -> str:
     if "loan" in chapter.recorded:
         return ""
@@ -543,4 +555,5 @@ SHOWN = {
     "boosting": boosting,
     "printed orders": printed_orders,
     "constraint": constraint,
+    "inputs": inputs,
 }

@@ -243,6 +243,8 @@ class Page:
             return getattr(prose, name)(self.secondary)
         if not self.recorded:
             return Html("")
+        if name == "inputs":
+            return prose.inputs(self.secondary, self.recorded, self.rule)
         if name == "groups":
             return groups.words(self.recorded, self.rule)
         more = (self.rule,) if name in ("detectable", "needed", "conclusion") else ()

@@ -518,6 +518,40 @@ def indicator(found: Sequence[Secondary]) -> Html:
     )
 
 
+def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping) -> Html:
+    """What other inputs change, on fresh folds and for one pair on the test rows, and how far a
+    gain beyond the rule's bar goes towards hgb-monotone; empty before it is recorded."""
+    items = []
+    for each in found:
+        if "inputs" not in each.changes or not (each.study.complete and each.headline.complete):
+            continue
+        metric = data.SPECS[each.study.dataset].metric
+        factor, sign = printing.scale(metric), 1 if MINIMIZED[metric] else -1
+        fresh = [study.runs("validation") for study in (each.study, each.headline)]
+        (after, before), sd = [f["value"].mean() for f in fresh], max(map(frames.fold_sd, fresh))
+        digits = decimals(factor * sd)
+        new, old = (number(factor * value, digits) for value in (after, before))
+        gained = sign * (before - after)
+        text = f"{each.study.model}: on fresh folds {new} with {each.changes['inputs']} inputs and "
+        text += f"{old} with the {each.headline.parameters['inputs']} ones, "
+        text += f"{significant(abs(gained) / sd)} seed standard deviations "
+        text += "better" if gained > 0 else "worse"
+        for boosted in (study for study in recorded if study.model == "hgb-monotone"):
+            goal = boosted.runs("validation")["value"].mean()
+            away = sign * (before - goal)
+            if rule["gap_over_sd"] * sd < gained < away:
+                text += f", {100 * gained / away:.0f} % of the way to hgb-monotone "
+                text += f"({number(factor * goal, digits)})"
+        pair = frames.paired(each.headline, each.study)
+        if pair:
+            digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
+            gap, low, high = (number(factor * pair[n], digits) for n in ("gap", "low", "high"))
+            text += f". On the test rows one pair differs by {gap} [{low}, {high}], positive with "
+            text += f"{each.changes['inputs']} inputs"
+        items.append(f"{text}.")
+    return bullets(items) if items else Html("")
+
+
 def first_version(found: Sequence[Secondary]) -> Html:
     """The protocol's first version beside the present one; empty before it is recorded."""
     items = []

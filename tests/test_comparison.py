@@ -183,7 +183,7 @@ def test_a_page_of_every_dataset_is_made_without_a_change_of_code(name, made_up,
     page = pages.open_page(name, values)
     assert len(page.recorded) == 3
     words = ["agreement", "results", "unsupported", "selection", "detectable", "needed"]
-    words += ["conclusion", "price", "first_version", "indicator", "checked"]
+    words += ["conclusion", "price", "first_version", "indicator", "inputs", "checked"]
     names = ["constraints", "estimators", "slices", "comparisons", "secondary", "costs", "ledger"]
     if name != "blog":
         words += ["base_rate", "mistakes"]

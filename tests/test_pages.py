@@ -39,6 +39,7 @@ WORDS = [
     "price",
     "first_version",
     "indicator",
+    "inputs",
     "lacking",
     "wanted",
     "noises in words",

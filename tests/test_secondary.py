@@ -1,5 +1,8 @@
 """Secondary studies: one file names them, and they stand beside headline studies."""
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 
 from mononet import frames, pages, parameters, prose, recording, secondary, tables
@@ -101,6 +104,39 @@ def test_a_recorded_one_stands_beside_its_headline_study(quick, tmp_path):
     said = prose.first_version(found)
     assert "the first version" in said and f"n = {len(first.study.final_seeds)}" in said
     assert "Still to be recorded: those studies" in prose.indicator(found)
+
+
+@pytest.mark.parametrize(
+    ("quantile", "published", "boosted", "said"),
+    [
+        (4.0, 6.0, 3.0, "20 {} better, 67 % of the way to hgb-monotone (3.00)."),
+        (7.0, 6.0, 3.0, "10 {} worse."),
+        (5.85, 6.0, 3.0, "1.5 {} better."),  # within the rule's bar
+        (4.0, 6.0, 5.0, "20 {} better."),  # past boosting
+        (4.0, 6.0, 7.0, "20 {} better."),  # boosting was behind
+    ],
+)
+def test_other_inputs_are_told_by_what_they_change(
+    found, monkeypatch, quantile, published, boosted, said
+):
+    """The change is measured on fresh folds, and its share only where it exceeds the rule's bar."""
+    each = named(found, "quantile inputs")
+    means = {"quantile": quantile, "published": published}
+
+    def runs(study, split):
+        mean = boosted if study.model == "hgb-monotone" else means[study.parameters["inputs"]]
+        values = [mean - 0.1 / 2**0.5, mean + 0.1 / 2**0.5]  # seed sd 0.1
+        return pd.DataFrame({"partition": 1, "fold": 0, "seed": [0, 1], "value": values})
+
+    monkeypatch.setattr(Study, "runs", runs)
+    monkeypatch.setattr(Study, "complete", True)
+    monkeypatch.setattr(frames, "paired", lambda *_: {"gap": 1.5, "low": -0.5, "high": 3.5})
+    recorded = [each.headline, replace(each.headline, model="hgb-monotone")]
+    shown = prose.inputs([each], recorded, {"gap_over_sd": 2})
+    said = said.format("seed standard deviations")
+    before = f"split: on fresh folds {quantile:.2f} with quantile inputs and {published:.2f} with"
+    after = "On the test rows one pair differs by 1.5 [−0.5, 3.5], positive with quantile inputs."
+    assert f"{before} the published ones, {said} {after}" in shown
 
 
 def test_the_page_shows_its_secondary_studies(studies, quick):
