@@ -525,29 +525,30 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
     for each in found:
         if "inputs" not in each.changes or not (each.study.complete and each.headline.complete):
             continue
-        metric = data.SPECS[each.study.dataset].metric
+        dataset, ours = each.study.dataset, each.changes["inputs"]
+        metric, theirs = data.SPECS[dataset].metric, each.headline.parameters["inputs"]
         factor, sign = printing.scale(metric), 1 if MINIMIZED[metric] else -1
         fresh = [study.runs("validation") for study in (each.study, each.headline)]
         (after, before), sd = [f["value"].mean() for f in fresh], max(map(frames.fold_sd, fresh))
-        digits = decimals(factor * sd)
+        gained, digits = sign * (before - after), decimals(factor * sd)
         new, old = (number(factor * value, digits) for value in (after, before))
-        gained = sign * (before - after)
-        text = f"{each.study.model}: on fresh folds {new} with {each.changes['inputs']} inputs and "
-        text += f"{old} with the {each.headline.parameters['inputs']} ones, "
-        text += f"{significant(abs(gained) / sd)} seed standard deviations "
-        text += "better" if gained > 0 else "worse"
+        text = (
+            f"{each.study.model}, {printing.metric_title(dataset)} on fresh folds: {new} with "
+            f"{ours} inputs and {old} with the {theirs} ones, {significant(abs(gained) / sd)} seed "
+            f"standard deviations {'better' if gained > 0 else 'worse'}"
+        )
         for boosted in (study for study in recorded if study.model == "hgb-monotone"):
             goal = boosted.runs("validation")["value"].mean()
             away = sign * (before - goal)
             if rule["gap_over_sd"] * sd < gained < away:
-                text += f", {100 * gained / away:.0f} % of the way to hgb-monotone "
-                text += f"({number(factor * goal, digits)})"
+                share = f"{100 * gained / away:.0f} % of the way to hgb-monotone"
+                text += f", {share} ({number(factor * goal, digits)})"
         pair = frames.paired(each.headline, each.study)
         if pair:
             digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
             gap, low, high = (number(factor * pair[n], digits) for n in ("gap", "low", "high"))
             text += f". On the test rows one pair differs by {gap} [{low}, {high}], positive with "
-            text += f"{each.changes['inputs']} inputs"
+            text += f"{ours} inputs"
         items.append(f"{text}.")
     return bullets(items) if items else Html("")
 

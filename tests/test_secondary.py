@@ -134,9 +134,9 @@ def test_other_inputs_are_told_by_what_they_change(
     recorded = [each.headline, replace(each.headline, model="hgb-monotone")]
     shown = prose.inputs([each], recorded, {"gap_over_sd": 2})
     said = said.format("seed standard deviations")
-    before = f"split: on fresh folds {quantile:.2f} with quantile inputs and {published:.2f} with"
+    values = f"{quantile:.2f} with quantile inputs and {published:.2f} with the published ones"
     after = "On the test rows one pair differs by 1.5 [−0.5, 3.5], positive with quantile inputs."
-    assert f"{before} the published ones, {said} {after}" in shown
+    assert f"split, MSE (mpg²) on fresh folds: {values}, {said} {after}" in shown
 
 
 def test_the_page_shows_its_secondary_studies(studies, quick):
