@@ -465,13 +465,11 @@ def price(studies: Sequence[Study]) -> Html:
     items = []
     for (name, free), pair in pairs.items():
         apart = frames.pairs_apart(recorded[free], recorded[name])
-        digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
-        gap, low, high = (number(factor * pair[n], digits) for n in ("gap", "low", "high"))
         better["constrained"] += pair["low"] > 0
         better["free"] += pair["high"] < 0
         ours, theirs = (apart > 0).sum(), (apart < 0).sum()
         items.append(
-            f"{name} against {free}: {gap} [{low}, {high}]; of all {apart.size} pairs, the "
+            f"{name} against {free}: {_interval(pair, factor)}; of all {apart.size} pairs, the "
             f"interval leaves zero out for the constrained one in {ours} and for the free one in "
             f"{theirs}"
         )
@@ -501,8 +499,6 @@ def indicator(found: Sequence[Secondary]) -> Html:
         text = f"{each.study.model}: {significant(means[0], 4)} with the published indicator, "
         text += f"{significant(means[1], 4)} with the corrected one"
         if pair:
-            digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
-            low, high = (number(factor * pair[name], digits) for name in ("low", "high"))
             sign = (
                 "the correction is better"
                 if pair["low"] > 0
@@ -510,8 +506,8 @@ def indicator(found: Sequence[Secondary]) -> Html:
                 if pair["high"] < 0
                 else "no difference is shown"
             )
-            text += f"; one pair differs by {number(factor * pair['gap'], digits)} "
-            text += f"[{low}, {high}], positive where the corrected one is better: {sign}"
+            text += f"; one pair differs by {_interval(pair, factor)}, positive where the "
+            text += f"corrected one is better: {sign}"
         items.append(text + ".")
     return Html(
         paragraph("What the mistake cost, test means over the final seeds:") + bullets(items)
@@ -537,20 +533,28 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
             f"{ours} inputs and {old} with the {theirs} ones, {significant(abs(gained) / sd)} seed "
             f"standard deviations {'better' if gained > 0 else 'worse'}"
         )
+        last = ""
+        if pair := frames.paired(each.headline, each.study):
+            last = f" On the test rows one pair differs by {_interval(pair, factor)}, positive "
+            last += f"with {ours} inputs."
         for boosted in (study for study in recorded if study.model == "hgb-monotone"):
             goal = boosted.runs("validation")["value"].mean()
             away = sign * (before - goal)
             if rule["gap_over_sd"] * sd < gained < away:
                 share = f"{100 * gained / away:.0f} % of the way to hgb-monotone"
                 text += f", {share} ({number(factor * goal, digits)})"
-        pair = frames.paired(each.headline, each.study)
-        if pair:
-            digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
-            gap, low, high = (number(factor * pair[n], digits) for n in ("gap", "low", "high"))
-            text += f". On the test rows one pair differs by {gap} [{low}, {high}], positive with "
-            text += f"{ours} inputs"
-        items.append(f"{text}.")
+                if pair := frames.paired(boosted, each.study):
+                    last += f" It then differs from hgb-monotone by {_interval(pair, factor)}, "
+                    last += "positive where the network is better."
+        items.append(f"{text}.{last}")
     return bullets(items) if items else Html("")
+
+
+def _interval(pair: Mapping, factor: float) -> str:
+    """The gap of `frames.paired` and its 95 % interval, in the unit shown."""
+    digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
+    gap, low, high = (number(factor * pair[name], digits) for name in ("gap", "low", "high"))
+    return f"{gap} [{low}, {high}]"
 
 
 def first_version(found: Sequence[Secondary]) -> Html:

@@ -137,6 +137,8 @@ def test_other_inputs_are_told_by_what_they_change(
     values = f"{quantile:.2f} with quantile inputs and {published:.2f} with the published ones"
     after = "On the test rows one pair differs by 1.5 [−0.5, 3.5], positive with quantile inputs."
     assert f"split, MSE (mpg²) on fresh folds: {values}, {said} {after}" in shown
+    against = "It then differs from hgb-monotone by 1.5 [−0.5, 3.5], positive where the network"
+    assert (against in shown) == ("of the way" in said)
 
 
 def test_the_page_shows_its_secondary_studies(studies, quick):
