@@ -235,6 +235,7 @@ def _bounded(ladder: Ladder) -> list[str]:
 
 
 def _apart(ladder: Ladder) -> str:
+    """How far one trained pair is apart; a gap of exactly zero has no size to name."""
     gap = ladder.contest.gap
     return f"{'comes out alike' if gap.startswith('0 ') else f'differs by {gap}'} ({ladder.kind})"
 

@@ -131,11 +131,12 @@ def unsupported(studies: Sequence[Study]) -> Html:
         "protocol.",
         "That the order found here would be found on another dataset, or with other test rows.",
     ]
-    cut = [study.model for study in studies if study.selected.at_bound]
-    if cut:
+    at_bound = [study.model for study in studies if study.selected.at_bound]
+    if at_bound:
         items.append(
-            f"That every model was trained to its best: for {_listed(cut)} the search chose the "
-            "largest number of epochs or iterations that the protocol allows; more may do better."
+            "That every model was trained to its best: the search chose the largest number of "
+            f"epochs or iterations that the protocol allows for {_listed(at_bound)}, where more "
+            "may do better."
         )
     if len(flavors) > 1:
         frame = factor * frames.estimators(flavors)[["mean", "row_se"]].astype(float)
@@ -517,6 +518,7 @@ def indicator(found: Sequence[Secondary]) -> Html:
 def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping) -> Html:
     """What other inputs change, on fresh folds and for one pair on the test rows, and how far a
     gain beyond the rule's bar goes towards hgb-monotone; empty before it is recorded."""
+    boosted = next((study for study in recorded if study.model == "hgb-monotone"), None)
     items = []
     for each in found:
         if "inputs" not in each.changes or not (each.study.complete and each.headline.complete):
@@ -537,7 +539,7 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
         if pair := frames.paired(each.headline, each.study):
             last = f" On the test rows one pair differs by {_interval(pair, factor)}, positive "
             last += f"with {ours} inputs."
-        for boosted in (study for study in recorded if study.model == "hgb-monotone"):
+        if boosted is not None:
             goal = boosted.runs("validation")["value"].mean()
             away = sign * (before - goal)
             if rule["gap_over_sd"] * sd < gained < away:

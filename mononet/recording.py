@@ -192,24 +192,25 @@ class _Recording:
             described = other.read_json("study.json")
             same_engine = described["provenance"]["engine"] == self.engine
             if same_engine and self.study.searches_like(described) and other.has("trials.csv"):
-                count = self.shared(len(other.read_csv("trials.csv")))
-                best, most = (other, count) if count > most else (best, most)
+                trials = other.read_csv("trials.csv")
+                if self.common(len(trials)) > most:
+                    best, most = (other, described["provenance"], trials), self.common(len(trials))
         if best is None:
             return
-        trials, cost = best.read_csv("trials.csv").head(most), best.read_csv("cost.csv")
-        spent = cost[cost["step"].isin(SEARCH_STEPS)]
+        other, there, trials = best
         runs = most * sum(column.startswith("fold") for column in trials)
+        cost = other.read_csv("cost.csv")
+        spent = cost[cost["step"].isin(SEARCH_STEPS)]
         spent = spent[spent["runs"].cumsum() <= runs].assign(step=TAKEN_OVER)
         self.costs = spent.to_dict("records")
-        made = best.read_json("study.json")["provenance"]
-        made = {"study": best.folder.name, "trials": most} | {k: made[k] for k in machine.kind()}
+        source = {"study": other.folder.name, "trials": most}
         described = self.study.description
-        described["provenance"] |= {"taken_over": made}
+        described["provenance"]["taken_over"] = source | {k: there[k] for k in machine.kind()}
         self.folder.write_json("study.json", described)
         self.folder.write_csv("cost.csv", spent)
-        self.folder.write_csv("trials.csv", trials)
+        self.folder.write_csv("trials.csv", trials.head(most))
 
-    def shared(self, tried: int) -> int:
+    def common(self, tried: int) -> int:
         """How many of another study's trials this one would try too: those of whole rounds, and
         the last round's where both end in it."""
         planned, size = self.study.budget.n_trials, self.study.budget.round_size

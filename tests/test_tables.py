@@ -268,7 +268,9 @@ def test_what_is_not_supported_comes_from_the_flavors_recorded(studies):
     assert "another dataset" in prose.unsupported(studies)
 
 
-@pytest.mark.parametrize(("at_bound", "said"), [(True, "for split the search"), (False, "")])
+@pytest.mark.parametrize(
+    ("at_bound", "said"), [(True, "the protocol allows for split,"), (False, "")]
+)
 def test_a_model_that_trained_to_its_bound_is_named(studies, monkeypatch, at_bound, said):
     selected = replace(studies[0].selected, at_bound=at_bound)
     monkeypatch.setitem(vars(studies[0]), "selected", selected)
