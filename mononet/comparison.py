@@ -318,12 +318,10 @@ def _chance(rows: pd.DataFrame, factor: float) -> str:
     if apart.empty:
         return ""
     row = apart.iloc[0]
-    digits = printing.decimals(factor * (row["high"] - row["low"]) / 4)
-    gap, low, high = (number(factor * row[name], digits) for name in ("gap", "low", "high"))
     return (
         f" One trained pair of search seeds {rows['search_seed'].iloc[0]} and "
-        f"{row['search_seed']} has a gap of {gap} [{low}, {high}]: the luck of a search alone can "
-        "leave zero out of the interval over rows."
+        f"{row['search_seed']} has a gap of {prose.interval(row, factor)}: the luck of a search "
+        "alone can leave zero out of the interval over rows."
     )
 
 
@@ -444,8 +442,6 @@ def boosting(chapter: Chapter) -> Html:
     items, verdicts = [], {"better": 0, "worse": 0, "open": 0}
     for dataset, (challenger, boosted, pair, verdict) in contests(chapter).items():
         factor, unit = printing.scale(data.SPECS[dataset].metric), prose.unit_of(dataset)
-        digits = printing.decimals(factor * (pair["high"] - pair["low"]) / 4)
-        gap, low, high = (number(factor * pair[n], digits) for n in ("gap", "low", "high"))
         seen = significant(factor * pair["detectable"])
         verdicts[verdict] += 1
         said = {
@@ -454,9 +450,9 @@ def boosting(chapter: Chapter) -> Html:
             "open": "no difference is shown",
         }[verdict]
         items.append(
-            f"{TITLES[dataset]}: {challenger.model} against hgb-monotone {gap}{unit} [{low}, "
-            f"{high}], positive where the network is better: {said}; {seen} could have been seen. "
-            f"{_seconds(challenger, boosted)}"
+            f"{TITLES[dataset]}: {challenger.model} against hgb-monotone "
+            f"{prose.interval(pair, factor, unit)}, positive where the network is better: {said}; "
+            f"{seen} could have been seen. {_seconds(challenger, boosted)}"
         )
     if not items:
         return prose.paragraph("This needs the challenger and hgb-monotone on one dataset.")

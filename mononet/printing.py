@@ -124,7 +124,7 @@ def render(
     if len(spans) > 1:
         cells = "".join(f'<th colspan="{n}" scope="colgroup">{_text(t)}</th>' for t, n in spans)
         head = f'<tr class="mn-group">{cells}</tr>'
-    titles = "".join(f'<th scope="col" class="{c.kind}">{_text(c.title)}</th>' for c in columns)
+    titles = "".join(f'<th scope="col" class="{c.kind}">{_title(c.title)}</th>' for c in columns)
     head += f'<tr><th scope="col">{_text(corner)}</th>{titles}</tr>'
     body = ""
     for name, row in zip(frame.index, frame.to_dict("records"), strict=True):
@@ -154,6 +154,11 @@ def download(frame: pd.DataFrame, caption: str) -> Html:
 
 def _text(value) -> str:
     return str(value) if isinstance(value, Html) else html.escape(str(value))
+
+
+def _title(title: str) -> str:
+    """A column's title; a line of it does not break within "n = 20"."""
+    return _text(title).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
 
 
 def is_published(results_dir: str | Path) -> bool:

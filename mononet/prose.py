@@ -470,7 +470,7 @@ def price(studies: Sequence[Study]) -> Html:
         better["free"] += pair["high"] < 0
         ours, theirs = (apart > 0).sum(), (apart < 0).sum()
         items.append(
-            f"{name} against {free}: {_interval(pair, factor)}; of all {apart.size} pairs, the "
+            f"{name} against {free}: {interval(pair, factor)}; of all {apart.size} pairs, the "
             f"interval leaves zero out for the constrained one in {ours} and for the free one in "
             f"{theirs}"
         )
@@ -507,7 +507,7 @@ def indicator(found: Sequence[Secondary]) -> Html:
                 if pair["high"] < 0
                 else "no difference is shown"
             )
-            text += f"; one pair differs by {_interval(pair, factor)}, positive where the "
+            text += f"; one pair differs by {interval(pair, factor)}, positive where the "
             text += f"corrected one is better: {sign}"
         items.append(text + ".")
     return Html(
@@ -537,7 +537,7 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
         )
         last = ""
         if pair := frames.paired(each.headline, each.study):
-            last = f" On the test rows one pair differs by {_interval(pair, factor)}, positive "
+            last = f" On the test rows one pair differs by {interval(pair, factor)}, positive "
             last += f"with {ours} inputs."
         if boosted is not None:
             goal = boosted.runs("validation")["value"].mean()
@@ -546,17 +546,17 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
                 share = f"{100 * gained / away:.0f} % of the way to hgb-monotone"
                 text += f", {share} ({number(factor * goal, digits)})"
                 if pair := frames.paired(boosted, each.study):
-                    last += f" It then differs from hgb-monotone by {_interval(pair, factor)}, "
+                    last += f" It then differs from hgb-monotone by {interval(pair, factor)}, "
                     last += "positive where the network is better."
         items.append(f"{text}.{last}")
     return bullets(items) if items else Html("")
 
 
-def _interval(pair: Mapping, factor: float) -> str:
-    """The gap of `frames.paired` and its 95 % interval, in the unit shown."""
+def interval(pair: Mapping, factor: float, unit: str = "") -> str:
+    """The gap of `frames.paired` in the unit shown, and its 95 % interval."""
     digits = decimals(factor * (pair["high"] - pair["low"]) / 4)
     gap, low, high = (number(factor * pair[name], digits) for name in ("gap", "low", "high"))
-    return f"{gap} [{low}, {high}]"
+    return f"{gap}{unit} [{low}, {high}]"
 
 
 def first_version(found: Sequence[Secondary]) -> Html:

@@ -291,6 +291,11 @@ def test_a_table_saves_its_numbers_unrounded(studies):
     )
 
 
+def test_the_number_of_seeds_in_a_head_is_not_broken_over_lines(studies):
+    heads = re.findall("<th [^>]*>([^<]*=[^<]*)</th>", tables.estimators(studies, None))
+    assert heads and all(re.search(r"n\xa0=\xa0\d+$", head) for head in heads)
+
+
 def test_a_feature_that_others_determine_has_no_slope(auto):
     X = np.column_stack([auto.X_train, auto.X_train[:, 1] - auto.X_train[:, 2]])
     slopes = frames._slopes(X, auto.y_train)
