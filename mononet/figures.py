@@ -77,7 +77,7 @@ def _bar(axis, low: float, high: float, y: float, **options) -> None:
 
 @mpl.rc_context(STYLE)
 def noises(studies: Sequence[Study]) -> Html:
-    """Test metric of every final seed with the IQM; beside it, one network's error over rows."""
+    """Test metric of every final seed with the IQM, and the error of one over rows."""
     spec = data.SPECS[studies[0].dataset]
     factor, frame = printing.scale(spec.metric), frames.estimators(studies)
     figure, (left, right) = panels(2, 2, 0.42 * len(studies) + 0.9, sharey=True)
@@ -111,7 +111,7 @@ def noises(studies: Sequence[Study]) -> Html:
         "Two noises. Left: every dot is one training of the selected configuration, which differs "
         "from the others in its seed alone; the black diamond is the interquartile mean with its "
         "95 % interval, retraining only. Right, on another scale: the colored bar is the range of "
-        "the same dots, the gray bar one network (the first final seed) ± 1 standard error over "
+        "the same dots, the gray bar one training (the first final seed) ± 1 standard error over "
         "the test rows. More seeds narrow the diamond's interval and leave the gray bar as it is."
     )
     alt = f"Test {title} of every seed, and its standard error over test rows: {told}."

@@ -141,7 +141,7 @@ def checks(studies: Sequence[Study]) -> pd.DataFrame:
 
 
 def slices(studies: Sequence[Study]) -> pd.DataFrame:
-    """A row a slice of the decision rule and model: rows, metric of one network (the first final
+    """A row a slice of the decision rule and model: rows, metric of one training (the first final
     seed), 95 % interval over test rows. NaN below 30 rows, or where a prediction is not finite."""
     found = []
     for study in studies:

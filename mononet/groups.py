@@ -66,7 +66,7 @@ def _row(group: str, model: str, rate: str, hits: np.ndarray) -> dict:
     if n < frames.FEWEST_ROWS:
         return row
     shares = hits.mean(axis=1)
-    # That of one network whose rate is the mean: averaging trainings adds no rows.
+    # That of one training whose rate is the mean: averaging trainings adds no rows.
     test = stats.binomtest(round(n * shares.mean()), n)
     interval = test.proportion_ci(0.95, method="wilson")
     return row | {

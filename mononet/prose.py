@@ -75,10 +75,10 @@ def results(studies: Sequence[Study]) -> Html:
     )
     sentences = [
         f"The means of {_count(len(studies), 'model')} lie within {number(apart, digits)}{unit} of "
-        f"each other; the standard error of one network over the test rows is {between}{unit}. "
+        f"each other; the standard error of one training over the test rows is {between}{unit}. "
         f"{said}"
         if len(studies) > 1
-        else f"The standard error of one network over the test rows is {low}{unit}.",
+        else f"The standard error of one training over the test rows is {low}{unit}.",
         _collapses(frame, data.SPECS[dataset].task),
     ]
     return paragraph(*sentences)
@@ -145,7 +145,7 @@ def unsupported(studies: Sequence[Study]) -> Html:
             0,
             "That one flavor of the network is better than another. The test means of "
             f"{len(flavors)} flavors lie within {number(apart, decimals(error))}{unit}, where the "
-            "standard error of one network over the test rows is about "
+            "standard error of one training over the test rows is about "
             f"{significant(error)}{unit}, and the rule declared no comparison among them on these "
             "rows.",
         )
@@ -238,7 +238,7 @@ def mistakes(studies: Sequence[Study]) -> Html:
     widest = 100 * 1.96 * 0.5 / math.sqrt(p) if p else math.nan
     return paragraph(
         f"The test part holds {p:,} positive and {n:,} negative rows. The recorded models (one "
-        f"trained network each, the first final seed) miss {counts(missed)} of the positive ones "
+        f"training each, the first final seed) miss {counts(missed)} of the positive ones "
         f"and raise {counts(alarms)} false alarms on the negative ones. A share of {p:,} rows is "
         f"known to about ± {significant(widest)} percentage points at worst."
     )
@@ -440,7 +440,7 @@ def comments(studies: Sequence[Study]) -> Html:
     between = f"from {low:.2f} to {high:.2f}" if len(frame) > 1 else f"{low:.2f}"
     return paragraph(
         f"Times 8, the test RMSE of the recorded models is {between} comments a post. The standard "
-        f"error of one network over the test rows is {significant(8 * frame['row_se'].median())} "
+        f"error of one training over the test rows is {significant(8 * frame['row_se'].median())} "
         "comments when the rows are taken for independent; rows of one day are not."
     )
 

@@ -219,7 +219,7 @@ def metric(name, y, predictions):
 
 
 def row_standard_error(name, rows) -> float:
-    """Standard error of one network's metric over its evaluation rows, from `row_metric`.
+    """Standard error of one training's metric over its evaluation rows, from `row_metric`.
 
     The standard error of the mean; for rmse by the delta method, se(mean) / (2 rmse).
     """

@@ -108,7 +108,7 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
     ]
     note = (
         "Test: mean ± standard deviation over n final seeds (ddof 1); median; interquartile mean "
-        "with its interval, retraining only; standard error over test rows of one network, the "
+        "with its interval, retraining only; standard error over test rows of one training, the "
         "first final seed. A model that seeds do not move has n = 1. Runs: how many "
         "of the n. *The CV score is the mean of the selected trial, "
         "the best of many by its objective, and no estimate of test error; "
@@ -392,7 +392,7 @@ def headline(results_dir: str | Path) -> Html:
         texts = {name: mean(row) for name, row in _with_level(frame).to_dict("index").items()}
         errors = factor * frame["row_se"].astype(float)
         ends = [significant(errors.min()), significant(errors.max())]
-        texts["one network, SE over test rows"] = " to ".join(dict.fromkeys(ends))
+        texts["one training, SE over test rows"] = " to ".join(dict.fromkeys(ends))
         cells[dataset] = texts
         models += [name for name in values["models"] if name not in models]
         title = f"{TITLES[dataset]}, {printing.metric_title(dataset)}, n = {values['final_seeds']}"
@@ -403,13 +403,13 @@ def headline(results_dir: str | Path) -> Html:
             "missing", "Not recorded yet", "No study is recorded. All are, by:", *lines
         )
     rows = [m for m in models if any(m in texts for texts in cells.values())]
-    rows.append("one network, SE over test rows")
+    rows.append("one training, SE over test rows")
     frame = pd.DataFrame({d: [t.get(row, NONE) for row in rows] for d, t in cells.items()}, rows)
     note = (
         "Mean ± standard deviation over n trainings of one selected configuration, in the order "
         "of the catalogue, which is no ranking; a cell with another n says so. The last row is the "
-        "other noise, how far one network's value moves with other test rows; whether a smaller "
-        "difference means anything, only a comparison on the same rows can say."
+        "other noise, how far the value of one training moves with other test rows; whether a "
+        "smaller difference means anything, only a comparison on the same rows can say."
     )
     toc = (printing.ROOT / "_toc.yml").read_text()
     pages = [
