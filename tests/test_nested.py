@@ -34,9 +34,9 @@ def test_every_outer_fold_has_a_search_and_rows_of_its_own(chapter):
     assert runs.groupby(["partition", "fold"])["trial"].nunique().eq(1).all()
     assert runs["configuration"].nunique() > 1 and not runs["failed"].any()
     assert set(json.loads(runs["configuration"][0])) >= {"width", "depth", "learning_rate"}
-    by_fold = runs.groupby(["partition", "fold"])["value"].mean()
-    found = nested.nested_estimate(runs)
-    assert found.mean == pytest.approx(by_fold.mean())
+    folds = nested.fold_means(runs)
+    assert folds[1, 0] == pytest.approx(runs["value"][:2].mean())
+    assert nested.estimate(folds).mean == pytest.approx(runs["value"].mean())
 
 
 def test_a_search_without_a_selection_leaves_the_training_mean(chapter, monkeypatch):
@@ -62,7 +62,25 @@ def test_a_run_that_diverges_stays_in_the_mean():
         for seed in (0, 1)
     ]
     runs = pd.DataFrame(rows, columns=["partition", "fold", "seed", "value"])
-    assert nested.nested_estimate(runs).mean == pytest.approx((3 * 8.0 + 1e6) / 4)
+    assert nested.estimate(nested.fold_means(runs)).mean == pytest.approx((3 * 8.0 + 1e6) / 4)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "said"),
+    [
+        # Gaps 1, 3, 1, 3: a mean of 2 with the standard error of two folds, 1.
+        ([5.0, 8.0, 7.0, 10.0], "2.00 ± 1.00 mpg² lower, no more than what two standard errors"),
+        ([3.0, 4.1, 5.0, 6.1], "0.95 ± 0.05 mpg² higher, more than twice its standard error"),
+    ],
+)
+def test_procedures_are_compared_fold_by_fold(chapter, monkeypatch, theirs, said):
+    index = pd.MultiIndex.from_product([[1, 2], [0, 1]], names=["partition", "fold"])
+    runs = {"split": [4.0, 5.0, 6.0, 7.0], "linear": theirs}
+    frames = {m: pd.Series(v, index, name="value").reset_index() for m, v in runs.items()}
+    monkeypatch.setattr(nested, "outer_runs", lambda _, model: frames[model])
+    shown = text(nested.procedures(chapter.experiment))
+    assert f"on the same 4 outer folds the mean squared error of split is {said}" in shown
+    assert f"the lower one on {4 if theirs[0] > 4 else 0} of the 4 folds" in shown
 
 
 def test_estimates_stand_beside_the_recorded_study(chapter):

@@ -144,9 +144,13 @@ class Estimate:
     error: float
 
 
-def nested_estimate(runs: pd.DataFrame) -> Estimate:
-    """Mean over partitions and outer folds of the mean over seeds."""
-    folds = runs.groupby(["partition", "fold"])["value"].mean()
+def fold_means(runs: pd.DataFrame) -> pd.Series:
+    """The mean over seeds of each outer fold, indexed by (partition, fold)."""
+    return runs.groupby(["partition", "fold"])["value"].mean()
+
+
+def estimate(folds: pd.Series) -> Estimate:
+    """Mean over partitions and folds of values indexed by them, with its standard error."""
     return Estimate(float(folds.mean()), fold_error(folds))
 
 
@@ -160,8 +164,7 @@ def headline(experiment: Experiment, model: str) -> Study | None:
 def selection_estimate(study: Study) -> Estimate:
     """The score that selected: mean over folds and seeds at the selected epoch."""
     folds = pd.Series(study.selected.values.mean(axis=1)).rename_axis("fold")
-    folds = pd.concat({0: folds}, names=["partition"])
-    return Estimate(float(folds.mean()), fold_error(folds))
+    return estimate(pd.concat({0: folds}, names=["partition"]))
 
 
 def test_estimate(study: Study) -> Estimate:
@@ -177,7 +180,7 @@ def estimates(experiment: Experiment) -> pd.DataFrame:
     rows = []
     for model in experiment.parameters["models"]:
         study = headline(experiment, model)
-        found = {"nested": nested_estimate(outer_runs(experiment, model))}
+        found = {"nested": estimate(fold_means(outer_runs(experiment, model)))}
         if study:
             found |= {"selection": selection_estimate(study), "test": test_estimate(study)}
         rows += [
@@ -355,6 +358,30 @@ def _with_error(name: str, error: str):
     return text
 
 
+def _seen(value: float, error: float) -> str:
+    return (
+        "more than twice its standard error"
+        if abs(value) > 2 * error
+        else "no more than what two standard errors leave open"
+    )
+
+
+def procedures(experiment: Experiment) -> Html:
+    """The first model's whole procedure against each other one's, outer fold by outer fold."""
+    first, *others = experiment.parameters["models"]
+    ours, items = fold_means(outer_runs(experiment, first)), []
+    for other in others:
+        gaps = fold_means(outer_runs(experiment, other)) - ours
+        gap = estimate(gaps)
+        items.append(
+            f"{first} against {other}: on the same {len(gaps)} outer folds the mean squared error "
+            f"of {first} is {number(abs(gap.mean), 2)} ± {number(gap.error, 2)} mpg² "
+            f"{'lower' if gap.mean > 0 else 'higher'}, {_seen(gap.mean, gap.error)}. It is the "
+            f"lower one on {(gaps > 0).sum()} of the {len(gaps)} folds."
+        )
+    return prose.bullets(items) if items else Html("")
+
+
 @mpl.rc_context(figures.STYLE)
 def difficulty(experiment: Experiment) -> Html:
     """Where the published split stands among random ones, for two untuned models."""
@@ -412,17 +439,12 @@ def split_words(experiment: Experiment) -> Html:
         mean, error = own["mean"], own["se"]
         optimism, hard = mean["nested"] - mean["selection"], mean["test"] - mean["nested"]
         noise = math.hypot(error["test"], error["nested"])
-        seen = (
-            "more than twice its standard error"
-            if abs(hard) > 2 * noise
-            else "no more than what two standard errors leave open"
-        )
         far = mean["test"] - mean["selection"]
         items.append(
             f"{model}: the error on the test part is {significant(abs(far), 3)} mpg² "
             f"{'above' if far > 0 else 'below'} the score that selected. Selection accounts for "
             f"{significant(optimism, 3)} of it, the published rows for {significant(hard, 3)}, "
-            f"{seen}."
+            f"{_seen(hard, noise)}."
         )
     return prose.bullets(items)
 
@@ -461,6 +483,7 @@ SHOWN = {
     "bars": bars,
     "gap": gap,
     "split words": split_words,
+    "procedures": procedures,
     "difficulty": difficulty,
     "about difficulty": about_difficulty,
 }
