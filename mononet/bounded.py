@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pandas as pd
 
-from mononet import data, frames, printing, size_gaps, statistics
+from mononet import data, frames, intervals, printing, size_gaps, statistics
 from mononet.evidence import Comparison
 from mononet.ladder import NOT, PARTLY, SHOWN, Part, chain
 from mononet.middle_rungs import on_slice, signed
@@ -37,9 +36,10 @@ def periods(comparison: Comparison) -> list[Part]:
         return []
 
     def find() -> Found:
-        block = comparison.challenger.record.read_npz("predictions.npz")["block"]
-        days, rank = np.unique(block, return_inverse=True)
-        early = rank < len(days) / 2
+        _, day = intervals.by_row(comparison)
+        if day.max() + 1 == len(day):
+            return NOT, "", "the day of every test row"
+        early = day < (day.max() + 1) / 2
         halves = [
             frames.paired(comparison.baseline, comparison.challenger, mask)
             for mask in (early, ~early)
@@ -63,13 +63,7 @@ def periods(comparison: Comparison) -> list[Part]:
 def _dependence(comparison: Comparison) -> tuple[float, str, str]:
     """Lag-1 autocorrelation of the paired differences by day, and the interval's ends with three
     days to a block."""
-    both = [study.record.read_npz("predictions.npz") for study in comparison.both]
-    challenger, baseline = (
-        statistics.row_metric(comparison.metric, a["target"], a["predictions"][0]) for a in both
-    )
-    _, day = np.unique(both[0]["block"], return_inverse=True)
-    by_day = pd.Series(baseline - challenger).groupby(day).mean()
-    longer = statistics.metric_bootstrap(comparison.metric, baseline, challenger, day // 3)
+    by_day, longer = intervals.by_block(comparison).differences, intervals.longer(comparison)
     digits = decimals(comparison.factor * (longer.high - longer.low) / 4)
     ends = (signed(comparison, value, digits) for value in (longer.low, longer.high))
     return statistics.lag1_autocorrelation(by_day), *ends

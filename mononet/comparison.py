@@ -478,7 +478,7 @@ def printed_orders(chapter: Chapter) -> Html:
         networks = printed.drop([PRINTED_BOOSTING, *NO_NETWORKS], errors="ignore")
         ahead = int((sign * (networks - printed[PRINTED_BOOSTING]) > 0).sum())
         value = boosted.runs("test")["value"].mean()
-        clear = 2 * frames.estimators([boosted])["row_se"].iloc[0]
+        clear = 2 * frames.estimators([boosted])["block_se"].iloc[0]
         beyond = int((sign * (value - networks) > clear).sum())
         past = "past" if sign * (value - printed[PRINTED_BOOSTING]) > clear else "not past"
         said = {
@@ -486,6 +486,7 @@ def printed_orders(chapter: Chapter) -> Html:
             "worse": "that order is reversed",
             "open": "that order is not found again, and not refuted either",
         }[verdict]
+        blocks = parameters.read_rule(dataset)["blocks"]
         digits = printing.decimals(0.01 * factor * value)
         unit = " %" if metric == "accuracy" else prose.unit_of(dataset)
         items.append(
@@ -493,14 +494,15 @@ def printed_orders(chapter: Chapter) -> Html:
             f"printed boosting. With equal budgets, between {challenger.model} and hgb-monotone, "
             f"{said}. The held-out {number(factor * value, digits)}{unit} of hgb-monotone "
             f"is {past} the printed boosting and past {beyond or 'none'} of the printed networks "
-            "by more than twice its standard error over the test rows."
+            f"by more than twice its standard error over the test {blocks}."
         )
     if not items:
         return Html("")
     return prose.bullets(items) + prose.paragraph(
         "The printed figures were read off the test part, as its best epochs and runs, which "
-        "flatters them; so a held-out value clearly past one of them says something, and one that "
-        "is not says nothing. Boosting was printed for no other dataset that is recorded here."
+        "flatters them; so a held-out value clearly past one of them is not explained by the "
+        "protocol, and one that is not past it says nothing. Boosting was printed for no other "
+        "dataset that is recorded here."
     )
 
 

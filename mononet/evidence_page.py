@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from mononet import claims, data, evidence, parameters
+from mononet import claims, data, evidence, intervals, parameters
 from mononet.evidence import Comparison
 from mononet.ladder import RUNGS, Ladder, chain
 from mononet.printing import NONE, TITLES, Column, Html, render
@@ -134,6 +134,11 @@ def noises(found: Sequence[Case]) -> Html:
     return Html("".join(said))
 
 
+def other_intervals(found: Sequence[Case]) -> Html:
+    """The gap of every comparison under the intervals that did not decide."""
+    return Html("".join(intervals.table(case.comparison) for case in found))
+
+
 def claim(found: Sequence[Case]) -> Html:
     """The sentence that is left of every claim, and what kind of number stands in it."""
     said = []
@@ -162,9 +167,9 @@ def log(found: Sequence[Case]) -> Html:
     columns = [Column(name, lambda row, name=name: row[name], "") for name in frame]
     rule = found[0].comparison.rule
     note = (
-        f"The rule recommends {rule['challenger']} only if its three checks pass against a "
-        "baseline, and the gap matters. A check is neither passed nor failed where the rows could "
-        "not have told."
+        f"A row is of one baseline. The rule recommends {rule['challenger']} where, against every "
+        "one of them, its three checks pass and the gap matters, on the declared slices too. A "
+        "check is neither passed nor failed where the rows could not have told."
     )
     table = render(frame, columns, "The decision log", note, corner="decision")
     standing = found[0].comparison.standing
@@ -181,6 +186,7 @@ SHOWN_ON_PAGE: dict[str, Callable[[Sequence[Case]], Html]] = {
     "ladder": overview,
     "rungs": rungs,
     "noises in words": noises,
+    "intervals": other_intervals,
     "claim": claim,
     "log": log,
 }

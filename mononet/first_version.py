@@ -17,11 +17,12 @@ from mononet.study import Study
 NAME = "first version"
 REASONS = {
     "objective": (
-        "A mean forgives a configuration that collapses on a few runs, if it does well on the rest."
+        "A mean does not ask how much the runs vary; the bound charges one standard deviation, "
+        "which is dearest where some of them come close to a collapse."
     ),
     "search_seeds": (
-        "One seed a fold can miss a collapse altogether; several expose it, and the bound charges "
-        "for it."
+        "One seed a fold can miss a collapse altogether; several see more, and a collapse that is "
+        "seen rules the trial out under either objective."
     ),
     "final_seeds": (
         "A collapse on one seed in fifteen is missed by ten seeds every other time, by twenty "

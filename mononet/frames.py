@@ -70,6 +70,9 @@ def _estimators(study: Study) -> dict:
         "iqm_low": typical.low if several else np.nan,
         "iqm_high": typical.high if several else np.nan,
         "row_se": statistics.row_standard_error(spec.metric, rows) if finite else np.nan,
+        "block_se": statistics.row_standard_error(spec.metric, rows, arrays["block"])
+        if finite
+        else np.nan,
         "constant": int(test["constant"].sum()),
         "one_sided": int(test["one_sided"].sum()),
         "outliers": int(statistics.outlier(values).sum()) if spec.metric == "mse" else np.nan,
@@ -325,6 +328,11 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
         "rmse": error if metric != "accuracy" else np.nan,
         "blocks": len(differences),
     }
+
+
+def drawn(rule: Mapping, row: Mapping) -> str:
+    """What an interval draws again: the rule's blocks; rows where no row's block is known."""
+    return rule["blocks"] if row.get("blocks", 0) < row["n"] else "rows"
 
 
 def matters(rule: Mapping, metric: str, rmse: float) -> float:

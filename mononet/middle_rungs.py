@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mononet import prose
+from mononet import frames, prose
 from mononet.evidence import Comparison
 from mononet.ladder import LOSS, NOT, OPEN, PARTLY, SHOWN, TIE, WIN, Part
 from mononet.printing import Html, decimals, number, significant
@@ -91,6 +91,9 @@ def sampling(comparison: Comparison) -> Part:
         )
         found = " ".join(filter(None, [found, prose.mcnemar(row), prose.log_loss(row)]))
         status, found, missing = judged(comparison.outcome != OPEN, found, _decided(comparison))
+        wanted = comparison.rule["blocks"]
+        if frames.drawn(comparison.rule, row) != wanted:
+            return PARTLY, found, f"the {wanted} of the test rows; rows were drawn in their place"
         if comparison.outcome == TIE and not comparison.standing.rule:
             return PARTLY, found, RULE_FIRST
         return status, found, missing
@@ -110,9 +113,10 @@ def _count(which: np.ndarray) -> str:
 
 def blocks(comparison: Comparison) -> str:
     row = comparison.whole
-    if comparison.rule["blocks"] == "rows":
+    kind = frames.drawn(comparison.rule, row)
+    if kind == "rows":
         return f"{row['n']:,} test rows"
-    return f"{row['blocks']:,.0f} test {comparison.rule['blocks']} with their {row['n']:,} rows"
+    return f"{row['blocks']:,.0f} test {kind} with their {row['n']:,} rows"
 
 
 def interval(comparison: Comparison, sign: int = 1) -> tuple[str, str, str]:

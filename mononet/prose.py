@@ -213,7 +213,7 @@ def needed(studies: Sequence[Study], rule: Mapping) -> Html:
     for row in frame[frame["rows"] == "all test rows"].dropna(subset="gap").to_dict("records"):
         times = (row["detectable"] / row["matters"]) ** 2
         if times > 1:
-            kind = "test rows" if row["blocks"] == row["n"] else rule["blocks"]
+            kind = frames.drawn(rule, row)
             wanted = float(f"{times * row['blocks']:.1e}")
             sentences.append(
                 f"To see what would matter between {row['challenger']} and {row['baseline']}, "
@@ -315,7 +315,7 @@ def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
     )
     test = (
         f"On the {row['n']:,} test rows one trained pair {differs}; the 95 % interval of the gap "
-        f"over {rule['blocks']}, positive for {ours}, goes from {low} to {high}"
+        f"over {frames.drawn(rule, row)}, positive for {ours}, goes from {low} to {high}"
     )
     exact = " ".join(filter(None, [mcnemar(row), log_loss(row)]))
     if row["low"] <= 0 <= row["high"]:
@@ -396,9 +396,7 @@ def agreement(dataset: data.Dataset) -> Html:
         text += (
             " A constraint says something else, though: what happens when this feature changes and "
             "nothing else does. A least-squares plane, which holds the other columns fixed, has "
-            "the declared sign for all of them too."
-            if len(tied) == 0
-            else "the declared sign for all the others."
+            f"the declared sign for all {'the others' if len(tied) else 'of them too'}."
         )
     if len(tied):
         text += (
@@ -441,7 +439,8 @@ def comments(studies: Sequence[Study]) -> Html:
     return paragraph(
         f"Times 8, the test RMSE of the recorded models is {between} comments a post. The standard "
         f"error of one training over the test rows is {significant(8 * frame['row_se'].median())} "
-        "comments when the rows are taken for independent; rows of one day are not."
+        "comments when the rows are taken for independent, and "
+        f"{significant(8 * frame['block_se'].median())} with the days as what is drawn."
     )
 
 

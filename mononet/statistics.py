@@ -181,16 +181,15 @@ def one_sided(probabilities):
 def outlier(values):
     """Whether a run's MSE is more than half above the reference; `values` (seeds,), bool a seed.
 
-    The reference is the smaller of the median and the median of the better half, so that it stands
-    when more than half of the runs fail. Values that are not finite count as outliers.
+    The reference is the median of the better half, so that it stands when more than half of the
+    runs fail. Values that are not finite count as outliers.
     """
     values = np.asarray(values, dtype=float)
     finite = np.sort(values[np.isfinite(values)])
     if not finite.size:
         raise StatisticsError("no finite value to take the reference from")
     half = max(values.size // 2, 1)
-    reference = min(np.median(finite), np.median(finite[:half]))
-    return ~np.isfinite(values) | (values > 1.5 * reference)
+    return ~np.isfinite(values) | (values > 1.5 * np.median(finite[:half]))
 
 
 # Metrics
@@ -218,14 +217,18 @@ def metric(name, y, predictions):
     return _mean_metric(name, row_metric(name, y, predictions).mean(axis=-1))
 
 
-def row_standard_error(name, rows) -> float:
+def row_standard_error(name, rows, blocks=None) -> float:
     """Standard error of one training's metric over its evaluation rows, from `row_metric`.
 
-    The standard error of the mean; for rmse by the delta method, se(mean) / (2 rmse).
+    The standard error of the mean, with `blocks` (rows,) as the unit that is drawn (None: every
+    row is one): the root of B / (B − 1) · Σ (sum of the deviations in a block)², divided by the
+    number of rows. For rmse by the delta method, se(mean) / (2 rmse).
     """
     _known(name)
     rows = _finite(rows, least=2)
-    se = float(stats.sem(rows))
+    sums, _ = _block_sums((rows - rows.mean())[None], blocks)
+    count = sums.size
+    se = float(np.sqrt(count / (count - 1) * np.square(sums).sum()) / rows.size)
     if name != "rmse":
         return se
     return se / (2 * float(np.sqrt(rows.mean()))) if se else 0.0

@@ -226,11 +226,12 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
             frame[key] = column
             text = lambda row, key=key: row[key]  # noqa: E731
             columns.append(Column(title, text, group=f"{challenger} against {name}"))
+    blocks = frames.drawn(rule, long.iloc[0])
     title = f"{challenger} against the baselines of the rule, {printing.metric_title(dataset)}"
     note = (
         f"The gap is of one trained pair on the same rows, positive where {challenger} is better; "
-        f"its interval draws the {rule['blocks']} again and says nothing about training again. "
-        f"Detectable: the smallest true difference that so many paired {rule['blocks']} show four "
+        f"its interval draws the {blocks} again and says nothing about training again. "
+        f"Detectable: the smallest true difference that so many paired {blocks} show four "
         "times in five. Matters: the smallest difference that the rule cares about, on the scale "
         "of this metric. Where the first exceeds the second, an interval around zero shows nothing "
         "either way."

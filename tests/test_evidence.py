@@ -12,11 +12,13 @@ import pandas as pd
 import pytest
 
 from mononet import (
+    bounded,
     claims,
     data,
     evidence,
     evidence_page,
     frames,
+    intervals,
     middle_rungs,
     pages,
     parameters,
@@ -180,7 +182,7 @@ def remove(study, name):
 
 
 def errors(size):
-    """Errors of one network on the test rows: of that size, in both directions, hardly varying."""
+    """Errors of one training on the test rows: of that size, in both directions, hardly varying."""
     return lambda n, seed: size * (1 + 0.01 * np.sin(np.arange(n) + seed)) * (-1) ** np.arange(n)
 
 
@@ -678,6 +680,89 @@ def test_without_a_history_the_recorded_hashes_are_all_there_is(history):
     found = standing(history, [BEFORE, AFTER])
     assert found.rule and "No git history" in found.said
     assert not standing(history, [BEFORE, AFTER], {"linear": "0" * 64}).rule
+
+
+def test_days_that_nobody_recorded_cap_the_claim(values):
+    made(values)
+    [comparison, *_] = evidence.comparisons("auto_mpg", values)
+    daily = dataclasses.replace(comparison, rule={**comparison.rule, "blocks": "days"})
+    drawing = middle_rungs.sampling(daily)
+    assert drawing.status == PARTLY and "78 test rows again" in drawing.found
+    assert drawing.missing == "the days of the test rows; rows were drawn in their place"
+    [periods] = bounded.periods(daily)
+    assert periods.status == NOT and periods.missing == "the day of every test row"
+
+
+# --- other intervals ------------------------------------------------------------------------------
+
+
+def by_days(values):
+    """A comparison over 26 days of three rows, whose errors are those of `made`."""
+    for study in made(values):
+        change(study, "predictions.npz", lambda a: a | {"block": np.arange(78) // 3})
+    [comparison, *_] = evidence.comparisons("auto_mpg", values)
+    return dataclasses.replace(comparison, rule={**comparison.rule, "blocks": "days"})
+
+
+def test_other_intervals_agree_where_rows_are_alike(values):
+    made(values)
+    [comparison, *_] = evidence.comparisons("auto_mpg", values)
+    frame = intervals.intervals(comparison).set_index("interval")
+    assert list(frame.index) == [
+        "rows drawn again",
+        "paired t over rows",
+        "seeds and rows drawn again",
+        "two-component t over seeds and rows",
+    ]
+    decides, *others = frame[["gap", "low", "high"]].to_numpy()
+    whole = comparison.whole
+    np.testing.assert_array_equal(decides, [whole["gap"], whole["low"], whole["high"]])
+    for other in others:
+        np.testing.assert_allclose(other, decides, atol=0.1)
+    assert list(frame["answers for"]) == ["this pair"] * 2 + ["the algorithms"] * 2
+
+
+def test_other_intervals_draw_days_in_three_ways(values):
+    comparison = by_days(values)
+    frame = intervals.intervals(comparison)
+    assert list(frame["interval"]) == [
+        "days drawn again",
+        "rows drawn again, as if unrelated",
+        "3 days at a time drawn again",
+        "paired t over days",
+        "seeds and days drawn again",
+        "two-component t over seeds and days",
+    ]
+    losses = intervals.by_block(comparison)
+    assert losses.baseline.shape == (len(losses.baseline), 26) and (losses.rows == 3).all()
+    assert losses.differences.mean() == pytest.approx(comparison.whole["gap"])
+
+
+@pytest.mark.parametrize(
+    ("metric", "better"), [("mse", 25.0 - 1.0), ("rmse", 5.0 - 1.0), ("accuracy", 1.0)]
+)
+def test_losses_by_block_have_the_gap_of_the_metric(values, monkeypatch, metric, better):
+    comparison = by_days(values)
+    ones = np.ones((2, 78))
+    rows = {"mse": (25 * ones, ones), "rmse": (25 * ones, ones), "accuracy": (0 * ones, ones)}
+    monkeypatch.setattr(intervals, "by_row", lambda _: (list(rows[metric]), np.arange(78) // 3))
+    monkeypatch.setattr(evidence.Comparison, "metric", metric)
+    np.testing.assert_allclose(intervals.by_block(comparison).differences, better)
+
+
+def test_a_model_that_seeds_do_not_move_has_a_spread_of_zero(values):
+    made(values)
+    comparison = evidence.comparisons("auto_mpg", values)[1]
+    losses = intervals.by_block(comparison)
+    assert comparison.baseline.model == "linear" and len(losses.baseline) == 2
+    np.testing.assert_array_equal(losses.baseline[0], losses.baseline[1])
+    assert len(intervals.intervals(comparison)) == 4
+
+
+def test_a_damaged_file_leaves_no_other_intervals(values):
+    split, _ = made(values)
+    (split.folder / "predictions.npz").write_bytes(b"")
+    assert pages.open_page("auto_mpg", values).words("intervals") == ""
 
 
 # --- what pages show ------------------------------------------------------------------------------

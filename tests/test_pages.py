@@ -43,6 +43,7 @@ WORDS = [
     "lacking",
     "wanted",
     "noises in words",
+    "intervals",
     "claim",
 ]
 

@@ -203,6 +203,16 @@ def test_row_standard_error():
     assert s.row_standard_error("rmse", np.zeros(5)) == 0
 
 
+def test_row_standard_error_with_blocks():
+    days = np.random.default_rng(0).exponential(9.0, 12)
+    rows, blocks = np.repeat(days, 5), np.repeat(np.arange(12), 5)
+    # Five equal rows a day tell no more than one.
+    assert s.row_standard_error("mse", rows, blocks) == pytest.approx(
+        np.std(days, ddof=1) / np.sqrt(12)
+    )
+    assert s.row_standard_error("mse", rows, np.arange(60)) == s.row_standard_error("mse", rows)
+
+
 # Paired comparisons
 
 

@@ -198,6 +198,20 @@ def test_training_rows_are_asked_about_the_constraints(auto):
     assert "Displacement" in prose.agreement(auto)
 
 
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ([-1.0, -1.0, -1.0], "has the declared sign for all of them too.</p>"),
+        ([-1.0, np.nan, -1.0], "has the declared sign for all the others. For b it cannot say"),
+        ([-1.0, 1.0, -1.0], "disagrees about b: its slope has the other sign."),
+    ],
+)
+def test_agreement_is_said_in_whole_sentences(auto, monkeypatch, held, said):
+    frame = pd.DataFrame({"sign": -1, "rank": -0.9, "held": held}, index=list("abc"))
+    monkeypatch.setattr(frames, "constraints", lambda _: frame)
+    assert said in prose.agreement(auto)
+
+
 def test_accuracy_is_a_fraction_in_frames_and_percent_in_print(heart):
     frame = frames.estimators([heart])
     assert 0 < frame.loc["linear", "mean"] < 1
