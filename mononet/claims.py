@@ -60,8 +60,10 @@ def checks(comparison: Comparison) -> list[tuple[str, bool | None]]:
         row, bar = comparison.whole, comparison.rule["gap_over_sd"]
         names = comparison.rule["slices"]
         shifted = next(part["name"] for part in names if part.get("shifted"))
-        slice_row = next(each for each in comparison.rows if each["rows"] == shifted)
+        slice_row = next((each for each in comparison.rows if each["rows"] == shifted), None)
     except (*UNREADABLE, ValueError):
+        return []
+    if slice_row is None:  # the rule was changed since the study recorded its slices
         return []
     sd = row["seed_sd"] if row["seed_sd"] == row["seed_sd"] else 0.0
     return [

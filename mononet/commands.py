@@ -93,6 +93,8 @@ def book(arguments) -> None:
         if (ROOT / "notebooks" / f"{name}.ipynb").exists()
     }
     stale = [name for name, path in executed.items() if not path.exists() or _stale(name)]
+    # Taken before: what changes while a page executes makes that page stale again.
+    inputs = {name: _inputs(name) for name in stale}
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
         waiting = {
             pool.submit(
@@ -102,7 +104,7 @@ def book(arguments) -> None:
         }
         for future in concurrent.futures.as_completed(waiting):
             future.result()
-            _stamp(waiting[future]).write_text(_inputs(waiting[future]))
+            _stamp(waiting[future]).write_text(inputs[waiting[future]])
             print(f"executed {waiting[future]}", flush=True)
     generated = {"headline.html": tables.headline(ROOT / "book/results")}
     site.assemble(ROOT, target, executed.values(), generated)
@@ -125,7 +127,9 @@ def _inputs(notebook: str) -> str:
     files = [ROOT / "notebooks" / f"{notebook}.ipynb", ROOT / "requirements.txt"]
     files += [*(ROOT / "mononet").rglob("*.py"), *(ROOT / "params").glob("*.yaml")]
     files += list((ROOT / "book").glob("*.yaml"))
-    files += [path for path in (ROOT / "book/results").rglob("*") if path.suffix not in (".lock",)]
+    files += [
+        path for path in (ROOT / "book/results").rglob("*") if not path.name.endswith(".lock")
+    ]
     digest = hashlib.sha256(os.environ.get("MONONET_DATA_DIR", "").encode())
     for path in sorted(files):
         if path.is_file():
@@ -136,6 +140,7 @@ def _inputs(notebook: str) -> str:
 def study(arguments) -> None:
     """Record studies of one dataset, or of all whose rows are here: every model, or those named."""
     named = parameters.check("models", arguments.model) if arguments.model else None
+    collapsed = []
     for dataset in data.SPECS if arguments.dataset == "all" else [arguments.dataset]:
         data.routes(dataset)  # not every notebook is a dataset
         values = parameters.resolve(dataset, arguments.file, arguments.parameter)
@@ -159,8 +164,13 @@ def study(arguments) -> None:
             chosen = [Study.of(dataset, model, values) for model in named or values["models"]]
         with _workers(arguments.scheduler):
             for each in chosen:
-                recorded = recording.record_visibly(each)
-                print(f"{dataset} {each.model}: {recorded.folder}", flush=True)
+                try:
+                    told = recording.record_visibly(each).folder
+                except SearchError as error:  # every trial collapsed; the others are still to come
+                    told, collapsed = error, [*collapsed, f"{dataset} {each.model}"]
+                print(f"{dataset} {each.model}: {told}", flush=True)
+    if collapsed:
+        raise SearchError(f"without a selection: {', '.join(collapsed)}")
 
 
 def _workers(scheduler: str | None) -> contextlib.AbstractContextManager:
@@ -195,7 +205,8 @@ def verify(arguments) -> None:
                 word = "as recorded" if found.passed else "DIFFERS"
                 seeds = f"seed{'s' if found.seeds[1:] else ''} {', '.join(map(str, found.seeds))}"
                 said, passed = f"{word} ({seeds}): {found.outcome}", found.passed
-            except (RecordError, data.DataError) as error:  # the others are still to be verified
+            # The others are still to be verified.
+            except (RecordError, data.DataError, StudyError) as error:
                 said, passed = f"DAMAGED: {error}", False
             failed += not passed
             print(f"{dataset} {name}: {said}", flush=True)

@@ -194,9 +194,9 @@ def collapses(chapter: Chapter) -> Html:
     """How many of the final trainings collapsed, by model and dataset."""
 
     def cell(dataset: str, row: Mapping) -> str:
-        counts = [row[name] for name in COUNTS]
-        others = [f"{count:.0f}" for count in counts[1:] if pd.notna(count)]
-        return f"{counts[0]:.0f} · {others[-1] if others else NONE} of {row['n']:.0f}"
+        classes = data.SPECS[dataset].task == "classification"
+        second = row["one_sided"] if classes else row["outliers"]
+        return f"{row['constant']:.0f} · {number(second, 0)} of {row['n']:.0f}"
 
     return _table(
         chapter.estimators,
@@ -204,7 +204,8 @@ def collapses(chapter: Chapter) -> Html:
         "Collapsed final trainings: constant · one-sided or outlier, of n",
         "Constant: one prediction for every row, or a value that is not finite. The second count "
         "is that of one-sided trainings (classification: one class for every row without being "
-        "constant) or of outliers (MSE: more than one and a half times the reference).",
+        "constant) or of outliers (MSE: more than one and a half times the median of the better "
+        "half); an RMSE has neither.",
         _source(chapter, "runs.csv"),
         chapter.estimators[["n", *COUNTS]],
     )
@@ -384,7 +385,7 @@ def flavors(chapter: Chapter) -> Html:
         ours = [study for study in found if study.model in FLAVORS]
         if len(ours) < 2:
             continue
-        fresh = {study.model: study.runs("validation")["value"].mean() for study in ours}
+        fresh = {study.model: frames.fresh_mean(study.runs("validation")) for study in ours}
         better = min if MINIMIZED[data.SPECS[dataset].metric] else max
         best = better(fresh, key=fresh.get)
         first[dataset] = best
@@ -481,12 +482,20 @@ def printed_orders(chapter: Chapter) -> Html:
         clear = 2 * frames.estimators([boosted])["block_se"].iloc[0]
         beyond = int((sign * (value - networks) > clear).sum())
         past = "past" if sign * (value - printed[PRINTED_BOOSTING]) > clear else "not past"
-        said = {
-            "better": "that order is found again",
-            "worse": "that order is reversed",
-            "open": "that order is not found again, and not refuted either",
-        }[verdict]
-        blocks = parameters.read_rule(dataset)["blocks"]
+        if 0 < ahead < len(networks):
+            said = {
+                "better": "the network is better",
+                "worse": "boosting is better",
+                "open": "no difference is shown",
+            }[verdict]
+        else:
+            found = {"better": ahead > 0, "worse": ahead == 0}.get(verdict)
+            said = {
+                True: "that order is found again",
+                False: "that order is reversed",
+                None: "that order is not found again, and not refuted either",
+            }[found]
+        blocks = frames.drawn_of(boosted)
         digits = printing.decimals(0.01 * factor * value)
         unit = " %" if metric == "accuracy" else prose.unit_of(dataset)
         items.append(

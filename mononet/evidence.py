@@ -98,7 +98,7 @@ class Comparison:
         larger seed sd of the two (0 where seeds change neither)."""
         runs = [study.runs("validation") for study in self.both]
         sign = -1 if MINIMIZED[self.metric] else 1
-        gap = sign * (runs[0]["value"].mean() - runs[1]["value"].mean())
+        gap = sign * (frames.fresh_mean(runs[0]) - frames.fresh_mean(runs[1]))
         return gap, max((_fold_sd(each) for each in runs), default=0.0)
 
     @functools.cached_property

@@ -17,7 +17,7 @@ import yaml
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
-from mononet import data, statistics
+from mononet import data, parameters, statistics
 from mononet.printing import ROOT
 from mononet.secondary import Secondary
 from mononet.study import Study
@@ -60,7 +60,7 @@ def _estimators(study: Study) -> dict:
     finite = np.isfinite(rows).all()
     return {
         "cv_score": study.selected.mean,
-        "fresh": fresh["value"].mean(),
+        "fresh": fresh_mean(fresh),
         "fresh_sd": fold_sd(fresh) if not study.entry.deterministic else np.nan,
         "n": summary.n,
         "mean": summary.mean,
@@ -88,8 +88,17 @@ def _estimators(study: Study) -> dict:
     }
 
 
+def fresh_mean(fresh: pd.DataFrame, column: str = "value") -> float:
+    """Mean of validation runs; NaN where one of them came to nothing, as it would be too good
+    without it."""
+    return float(fresh[column].astype(float).mean(skipna=False))
+
+
 def fold_sd(fresh: pd.DataFrame, column: str = "value") -> float:
-    """Seed sd of validation runs: root of the mean over folds of the variance over seeds."""
+    """Seed sd of validation runs: root of the mean over folds of the variance over seeds; NaN where
+    one of them came to nothing."""
+    if fresh[column].isna().any():
+        return math.nan
     by_seed = fresh.pivot_table(index=["partition", "fold"], columns="seed", values=column)
     return statistics.seed_sd(by_seed.to_numpy())
 
@@ -187,6 +196,10 @@ def contents(study: Study) -> dict[str, dict]:
     return found
 
 
+# Parts of a study's content that are named where they differ, and not listed.
+WHOLE = {"indicator": "the constrained columns", "space": "the search space", "dataset": "the rows"}
+
+
 def _changed(before: Mapping, row: Mapping, known: Mapping[str, dict]) -> str:
     """What differs between two final openings: model, parameters, or the configuration alone."""
     if before["model"] != row["model"]:
@@ -194,21 +207,21 @@ def _changed(before: Mapping, row: Mapping, known: Mapping[str, dict]) -> str:
     if before["study"] == row["study"]:
         return "the configuration of the same study"
     sides = [_flat(known.get(each["study"], {})) for each in (before, row)]
+    if not all(sides):
+        return "a study that is not recorded here any more"
     differ = [n for n in sides[0] | sides[1] if sides[0].get(n) != sides[1].get(n)]
     told = [
-        f"{n} {sides[0].get(n, 'default')} → {sides[1].get(n, 'default')}"
-        if n != "indicator"
-        else "the constrained columns"
+        WHOLE.get(n) or f"{n} {sides[0].get(n, 'default')} → {sides[1].get(n, 'default')}"
         for n in differ
     ]
     return "; ".join(told) or "the same model, studied anew"
 
 
 def _flat(content: Mapping) -> dict:
-    """The parameters of a study's content by name, and its indicator."""
+    """The parameters of a study's content by name, and what is told of as a whole."""
     parts = (content.get(name, {}) for name in ("training", "cv", "search", "refit"))
     flat = {name: value for part in parts for name, value in part.items()}
-    return flat | {"indicator": content.get("indicator")}
+    return flat | {name: content[name] for name in WHOLE if name in content}
 
 
 def published(dataset: str) -> pd.DataFrame:
@@ -257,7 +270,7 @@ def comparison(challenger: Study, baseline: Study, rule: Mapping) -> list[dict]:
         for study, runs in zip((baseline, challenger), fresh, strict=True)
         if not study.entry.deterministic
     ]
-    gap = fresh[0]["loss"].mean() - fresh[1]["loss"].mean()
+    gap = fresh_mean(fresh[0], "loss") - fresh_mean(fresh[1], "loss")
     rows = []
     every = np.ones(len(arrays["target"]), dtype=bool)
     masks = dict(zip(arrays["slices_names"], arrays["slices"], strict=True))
@@ -333,6 +346,13 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
 def drawn(rule: Mapping, row: Mapping) -> str:
     """What an interval draws again: the rule's blocks; rows where no row's block is known."""
     return rule["blocks"] if row.get("blocks", 0) < row["n"] else "rows"
+
+
+def drawn_of(study: Study) -> str:
+    """What an interval over a study's test rows draws again."""
+    block = study.record.read_npz("predictions.npz")["block"]
+    row = {"blocks": len(np.unique(block)), "n": len(block)}
+    return drawn(parameters.read_rule(study.dataset), row)
 
 
 def matters(rule: Mapping, metric: str, rmse: float) -> float:

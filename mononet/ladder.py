@@ -145,7 +145,7 @@ class Ladder:
         if contest.outcome == TIE and height >= 3:
             return f"Take {cheaper}, the cheaper of the two, within what was looked at."
         neither = "Neither, on this evidence"
-        if height == 0:
+        if height == 0 or not (contest.ahead or contest.cheaper):
             return f"{neither}."
         if contest.ahead:
             return f"{neither}, although the test interval speaks for {contest.ahead}."

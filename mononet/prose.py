@@ -69,7 +69,7 @@ def results(studies: Sequence[Study]) -> Html:
         "The group as a whole differs by less than what such a test part leaves open about any one "
         "of them."
         if apart < errors.min()
-        else "At least one of them stands apart from the others by more than that."
+        else "The best and the worst of them lie further apart than that."
         if apart > errors.max()
         else "Both are of one size."
     )
@@ -106,10 +106,12 @@ def hardest(studies: Sequence[Study], rows: int = 2) -> Html:
     losses = np.mean(
         [np.square(a["predictions"] - target, dtype=float).mean(axis=0) for a in arrays], axis=0
     )
+    if not np.isfinite(losses).all():
+        return Html("")
     worst = np.argsort(-losses)[:rows]
     others = np.delete(losses, worst).mean()
     share = losses[worst].sum() / losses.sum()
-    fresh = np.mean([study.runs("validation")["loss"].mean() for study in studies])
+    fresh = np.mean([frames.fresh_mean(study.runs("validation"), "loss") for study in studies])
     named = " and ".join(f"{n} (target {target[n]:.3g})" for n in map(int, worst))
     return paragraph(
         f"Part of why the rows weigh so much: averaged over the recorded models, {rows} of the "
@@ -217,8 +219,8 @@ def needed(studies: Sequence[Study], rule: Mapping) -> Html:
             wanted = float(f"{times * row['blocks']:.1e}")
             sentences.append(
                 f"To see what would matter between {row['challenger']} and {row['baseline']}, "
-                f"about {wanted:,.0f} {kind} would be needed instead of {row['blocks']:,.0f}, if "
-                "the pair differed on them as it does on these."
+                f"about {wanted:,.0f} test {kind} would be needed instead of "
+                f"{row['blocks']:,.0f}, if the pair differed on them as it does on these."
             )
     return paragraph(*sentences) if sentences else Html("")
 
@@ -264,6 +266,7 @@ def verdict(rows: Sequence[Mapping], rule: Mapping) -> Html:
         return side * row["fresh_gap"] > bar and min(side * row["low"], side * row["high"]) > 0
 
     missed = [row["baseline"] for row in rows if not both_bars(row, 1)]
+    absent = [name for name in rule["baselines"] if name not in {row["baseline"] for row in rows}]
     better = [row["baseline"] for row in rows if both_bars(row, -1)]
     ours = rule["challenger"]
     asked = (
@@ -273,14 +276,19 @@ def verdict(rows: Sequence[Mapping], rule: Mapping) -> Html:
     )
     no = f"That is not the case against {' and '.join(missed)}: {ours} is not recommended"
     tied = all(max(-row["low"], row["high"]) < row["matters"] for row in rows)
-    if not missed:
+    if not missed and absent:
+        found = (
+            f"Both hold against {' and '.join(row['baseline'] for row in rows)}; nothing is said "
+            f"before {' and '.join(absent)} is compared as well."
+        )
+    elif not missed:
         found = "Both hold against each of them; the slices and the checks have the last word."
     elif better:
         found = f"{no}, and both speak for {' and '.join(better)} instead."
     elif tied:
         found = (
-            f"{no}, and no difference that matters is left: the cheapest of the models compared is "
-            "the one to take."
+            f"{no}. The test intervals leave no difference that matters; where training again "
+            "leaves none either, the cheapest of the models compared is the one to take."
         )
     else:
         found = (
@@ -436,11 +444,12 @@ def comments(studies: Sequence[Study]) -> Html:
     frame = frames.estimators(studies)
     low, high = (8 * value for value in (frame["mean"].min(), frame["mean"].max()))
     between = f"from {low:.2f} to {high:.2f}" if len(frame) > 1 else f"{low:.2f}"
+    alone, days = (significant(8 * frame[name].median()) for name in ("row_se", "block_se"))
+    known = frames.drawn_of(studies[0]) != "rows"
     return paragraph(
         f"Times 8, the test RMSE of the recorded models is {between} comments a post. The standard "
-        f"error of one training over the test rows is {significant(8 * frame['row_se'].median())} "
-        "comments when the rows are taken for independent, and "
-        f"{significant(8 * frame['block_se'].median())} with the days as what is drawn."
+        f"error of one training over the test rows is {alone} comments when the rows are taken for "
+        f"independent{f', and {days} when days are what is drawn' if known else ''}."
     )
 
 
@@ -526,7 +535,7 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
         metric, theirs = data.SPECS[dataset].metric, each.headline.parameters["inputs"]
         factor, sign = printing.scale(metric), 1 if MINIMIZED[metric] else -1
         fresh = [study.runs("validation") for study in (each.study, each.headline)]
-        (after, before), sd = [f["value"].mean() for f in fresh], max(map(frames.fold_sd, fresh))
+        (after, before), sd = [frames.fresh_mean(f) for f in fresh], max(map(frames.fold_sd, fresh))
         gained, digits = sign * (before - after), decimals(factor * sd)
         new, old = (number(factor * value, digits) for value in (after, before))
         text = (
@@ -539,7 +548,7 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
             last = f" On the test rows one pair differs by {interval(pair, factor)}, positive "
             last += f"with {ours} inputs."
         if boosted is not None:
-            goal = boosted.runs("validation")["value"].mean()
+            goal = frames.fresh_mean(boosted.runs("validation"))
             away = sign * (before - goal)
             if rule["gap_over_sd"] * sd < gained < away:
                 share = f"{100 * gained / away:.0f} % of the way to hgb-monotone"

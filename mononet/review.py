@@ -65,7 +65,7 @@ class Review(runlog.Log):
 
     def noises(self) -> list[str]:
         """One line a noise, with what it covers; then what makes either doubtful."""
-        gap, n = self.gap("validation"), min(map(self.seeds, (self.challenger, self.baseline)))
+        gap, n = self.gap("validation"), min(map(self.seeds, self.moved), default=0)
         names = f"{self.challenger} against {self.baseline}"
         lines = []
         if self.seed_sd:
@@ -179,13 +179,27 @@ class Review(runlog.Log):
             f"the same chances. Granted both, {self._granted()}."
         )
 
+    def _again(self) -> str:
+        """What training again would add to the interval over blocks, as the clause behind it."""
+        gap = self.gap("validation")
+        if self.outcome == OPEN and abs(gap) > self.bar:
+            return "but training again would show one"
+        if self.outcome == OPEN:
+            return "and nothing says that training again would show one"
+        if self._trained():
+            return "and training again would say the same"
+        if self.outcome != TIE and -self._sign * gap > self.bar:
+            return "but training again would say the opposite"
+        return "but nothing says that training again would find it so"
+
     def _granted(self) -> str:
         c, b, gap = self.challenger, self.baseline, self.gap("validation")
         times = f", {significant(abs(gap) / self.seed_sd)} of them" if self.seed_sd else ""
+        where = "above" if gap > self.bar else "beyond" if -gap > self.bar else "not above"
+        side = f", in favor of {b}" if -gap > self.bar else ""
         training = (
-            f"the validation gap of {self.text(gap)} is "
-            f"{'above' if gap > self.bar else 'not above'} the bar of {self.text(self.bar)} set by "
-            f"{self.rule.get('gap_over_sd', 2):g} seed standard deviations{times}"
+            f"the validation gap of {self.text(gap)} is {where} the bar of {self.text(self.bar)} "
+            f"set by {self.rule.get('gap_over_sd', 2):g} seed standard deviations{times}{side}"
         )
         if self.block is None:
             return f"{training}, and how much other rows would change is not known"
@@ -195,12 +209,7 @@ class Review(runlog.Log):
             TIE: f"this trained pair of {c} and {b} differs by less than what matters",
             OPEN: f"no difference of this trained pair of {c} and {b} is shown, and none excluded",
         }[self.outcome]
-        again = "training again would say the same" if abs(gap) > self.bar else (
-            "nothing says that training again would find it so"
-        )  # fmt: skip
-        said = f"{blocks} ({self._interval()}), but {again}: {training}"
-        if abs(gap) > self.bar and (gap > 0) == (self.block.mean > 0):
-            said = said.replace(", but ", ", and ")
+        said = f"{blocks} ({self._interval()}), {self._again()}: {training}"
         if self.shifted is not None:
             word = "not worse" if self.shifted >= 0 else "worse"
             said += f"; on the shifted slice {c} is {word} (gap {self.text(self.shifted)})"

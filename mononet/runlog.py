@@ -57,8 +57,15 @@ class Log:
         difference = means[self.baseline] - means[self.challenger]
         return float(difference if self.lower else -difference)
 
+    @property
+    def moved(self) -> list[str]:
+        """Those of the two models that seeds move."""
+        named = self.rule.get("deterministic", [])
+        return [model for model in (self.challenger, self.baseline) if model not in named]
+
     def seeds(self, model: str) -> int:
-        return self.runs.loc[self.runs["model"] == model, "seed"].nunique()
+        """Seeds of a model's validation values, from which its spread is taken."""
+        return _seeds(self.runs, model)
 
     def sd(self, model: str) -> float:
         """Seed sd of a model's validation values; 0 for one that seeds do not move."""
@@ -135,15 +142,19 @@ def read(runs: str | Path, blocks: str | Path | None = None, rule: str | Path | 
     if "validation" not in set(table["split"]):
         raise ReviewError(f"{runs}: no row of the split validation, which decides")
     for model in (challenger, baseline):
-        one = table.loc[table["model"] == model, "seed"].nunique() < 2
-        if one and model not in chosen.get("deterministic", []):
+        if _seeds(table, model) < 2 and model not in chosen.get("deterministic", []):
             raise ReviewError(
-                f"{runs}: one seed of {model} says nothing about training again; two are needed, "
-                "or the rule names it under deterministic"
+                f"{runs}: one validation seed of {model} says nothing about training again; two "
+                "are needed, or the rule names it under deterministic"
             )
     lower = _direction(runs, str(table["metric"].iloc[0]), chosen)
     losses = None if blocks is None else _losses(blocks, challenger, baseline)
     return Log(table, losses, challenger, baseline, lower, chosen)
+
+
+def _seeds(runs: pd.DataFrame, model: str) -> int:
+    mine = (runs["model"] == model) & (runs["split"] == "validation")
+    return runs.loc[mine, "seed"].nunique()
 
 
 def _rule(path: str | Path | None) -> dict:

@@ -205,10 +205,12 @@ def row_loss(task, y, predictions):
 
 
 def row_metric(name, y, predictions):
-    """What `metric` averages, by row: squared error, 0/1 for right at 0.5, or log loss."""
+    """What `metric` averages, by row: squared error, 0/1 for right at 0.5, or log loss; NaN where
+    a prediction is not finite."""
     _known(name)
     if name == "accuracy":
-        return ((_rows(predictions) > 0.5) == (_finite(y) > 0.5)).astype(float)
+        p = _rows(predictions)
+        return np.where(np.isfinite(p), (p > 0.5) == (_finite(y) > 0.5), np.nan)
     return row_loss("classification" if name == "log_loss" else "regression", y, predictions)
 
 

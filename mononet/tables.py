@@ -183,7 +183,7 @@ def checks(studies: Sequence[Study]) -> Html:
 
 def slices(studies: Sequence[Study]) -> Html:
     """One network's metric on each slice of the decision rule, with its interval over blocks."""
-    long, blocks = frames.slices(studies), parameters.read_rule(studies[0].dataset)["blocks"]
+    long, blocks = frames.slices(studies), frames.drawn_of(studies[0])
     factor = printing.scale(data.SPECS[studies[0].dataset].metric)
     sizes = dict(zip(long["slice"], long["n"], strict=True))
     cells = {(row["slice"], row["model"]): row for row in long.to_dict("records")}
@@ -218,8 +218,8 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
         found = [cells[rows, name] for rows in sizes]
         texts = {
             "gap [95 %]": [_interval(row, "gap", factor) for row in found],
-            "detectable": [significant(factor * row["detectable"]) for row in found],
-            "matters": [significant(factor * row["matters"]) for row in found],
+            "detectable": [significant(factor * row.get("detectable", math.nan)) for row in found],
+            "matters": [significant(factor * row.get("matters", math.nan)) for row in found],
         }
         for title, column in texts.items():
             key = f"{name} {title}"

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from mononet import data, parameters, recording, secondary
+from mononet import commands, data, parameters, recording, secondary
 from mononet.commands import ROOT, main
+from mononet.search import SearchError
 
 MONONET = [sys.executable, "-m", "mononet"]
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -117,6 +118,33 @@ def test_verify_goes_on_after_a_damaged_study_and_says_so_at_the_end(studies, tm
     assert re.search(r"auto_mpg split: DAMAGED: .*runs\.csv is not what was recorded", said)
     assert "auto_mpg linear: as recorded" in said
     assert error == "error: 1 study did not come out as recorded\n"
+
+
+def test_a_collapsed_search_does_not_stop_the_studies_behind_it(monkeypatch, capsys):
+    def record(study):
+        if study.model == "split":
+            raise SearchError("all 2 trials collapsed")
+        return study
+
+    monkeypatch.setattr(recording, "record_visibly", record)
+    assert main(["study", "auto_mpg", "split", "linear"]) == 1
+    said, error = capsys.readouterr()
+    assert "auto_mpg split: all 2 trials collapsed" in said and "auto_mpg linear: " in said
+    assert error == "error: without a selection: auto_mpg split\n"
+
+
+def test_a_page_is_stale_when_its_inputs_changed_and_not_for_a_lock(monkeypatch, tmp_path):
+    for folder in ("notebooks", "mononet", "params", "book/results/auto_mpg"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("notebooks/reading.ipynb", "requirements.txt"):
+        (tmp_path / file).write_text("")
+    monkeypatch.setattr(commands, "ROOT", tmp_path)
+    before = commands._inputs("reading")
+    (tmp_path / "book/results/auto_mpg/.lock").write_text("1")
+    (tmp_path / "book/results/auto_mpg/test_access.csv.lock").write_text("1")
+    assert commands._inputs("reading") == before
+    (tmp_path / "book/results/auto_mpg/runs.csv").write_text("1")
+    assert commands._inputs("reading") != before
 
 
 def test_verify_retrains_the_secondary_studies_too(studies, monkeypatch, capsys):

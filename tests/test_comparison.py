@@ -114,23 +114,42 @@ def test_boosting_is_judged_by_the_interval(two, low, high, said, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "said"),
+    ("boosting", "ahead", "verdict", "said"),
     [
-        ("open", "that order is not found again, and not refuted either"),
-        ("better", "that order is found again"),
-        ("worse", "that order is reversed"),
+        # 68.8, 69.3, 69.2 and 69.3 % are above the 68.5 % of boosting, 66.3, 67.9, 67.8, 67.3 not.
+        (0.685, 4, "open", "no difference is shown"),
+        (0.685, 4, "better", "the network is better"),
+        (0.685, 4, "worse", "boosting is better"),
+        (0.6, 8, "open", "that order is not found again, and not refuted either"),
+        (0.6, 8, "better", "that order is found again"),
+        (0.6, 8, "worse", "that order is reversed"),
+        (0.7, 0, "better", "that order is reversed"),
+        (0.7, 0, "worse", "that order is found again"),
     ],
 )
-def test_a_printed_order_is_held_against_the_interval(two, verdict, said, monkeypatch):
+def test_a_printed_order_is_held_against_the_interval(
+    two, boosting, ahead, verdict, said, monkeypatch
+):
     challenger, boosted = two.recorded["compas"][:2]
     found = {"compas": (challenger, boosted, {}, verdict)}
     monkeypatch.setattr(comparison, "contests", lambda _: found)
+    printed = frames.published("compas")
+    printed.loc[comparison.PRINTED_BOOSTING, "mean"] = boosting
+    monkeypatch.setattr(frames, "published", lambda _: printed)
     shown = text(comparison.printed_orders(two))
-    # 68.8, 69.3, 69.2 and 69.3 % are above the 68.5 % of boosting, 66.3, 67.9, 67.8 and 67.3 not.
-    assert "COMPAS: 4 of 8 printed networks stand before the printed boosting" in shown
+    assert f"COMPAS: {ahead} of 8 printed networks stand before the printed boosting" in shown
     assert said in shown and "past none of the printed networks" in shown
     monkeypatch.setattr(comparison, "contests", lambda _: {})
     assert comparison.printed_orders(two) == ""
+
+
+def test_collapses_count_what_the_metric_defines(two, monkeypatch):
+    rows = dict.fromkeys(comparison.COUNTS, 0) | {"n": 10, "outliers": np.nan}
+    index = pd.MultiIndex.from_tuples([("blog", "split"), ("compas", "split")])
+    frame = pd.DataFrame([rows, rows], index.set_names(["dataset", "model"]))
+    monkeypatch.setattr(type(two), "estimators", frame)
+    shown = text(comparison.collapses(two))
+    assert "0 · – of 10" in shown and "0 · 0 of 10" in shown
 
 
 def test_flavors_are_ordered_by_validation_and_judged_by_the_test_part(two, monkeypatch):

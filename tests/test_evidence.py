@@ -127,6 +127,9 @@ def test_the_tie_of_a_whole_ladder_recommends_the_cheaper_model():
     assert ladder(5, WIN).recommendation() == "Take split."
     assert ladder(3, WIN).recommendation().startswith("Neither")
     assert ladder(3, LOSS).recommendation() == "Take hgb-monotone."
+    begun = ladder(1, OPEN)
+    bare = dataclasses.replace(begun, contest=dataclasses.replace(begun.contest, cheaper=""))
+    assert bare.recommendation() == "Neither, on this evidence."
 
 
 @pytest.mark.parametrize("outcome", [TIE, OPEN])
@@ -680,6 +683,14 @@ def test_without_a_history_the_recorded_hashes_are_all_there_is(history):
     found = standing(history, [BEFORE, AFTER])
     assert found.rule and "No git history" in found.said
     assert not standing(history, [BEFORE, AFTER], {"linear": "0" * 64}).rule
+
+
+def test_a_slice_that_the_rule_renamed_leaves_no_checks(values):
+    made(values)
+    comparison = evidence.comparisons("auto_mpg", values)[0]
+    slices = [{**each, "name": f"{each['name']}, renamed"} for each in comparison.rule["slices"]]
+    renamed = dataclasses.replace(comparison, rule={**comparison.rule, "slices": slices})
+    assert len(claims.checks(comparison)) == 3 and claims.checks(renamed) == []
 
 
 def test_days_that_nobody_recorded_cap_the_claim(values):

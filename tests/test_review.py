@@ -84,6 +84,40 @@ def test_a_loss_climbs_the_same_rungs(files):
     assert not found.recommended()
 
 
+def shifted(files, by):
+    """The toy log with the values of mlp changed by so much."""
+    edit(files["runs"], lambda t: t.assign(value=t["value"] + by * (t["model"] == "mlp")))
+
+
+@pytest.mark.parametrize(
+    ("by", "blocks", "said"),
+    [
+        (0.0, 0.05, "but nothing says that training again would find it so: the validation gap"),
+        (-0.05, 0.05, "and training again would say the same: the validation gap of 0.0522 is ab"),
+        (0.05, 0.05, "but training again would say the opposite: the validation gap of −0.0478 is"),
+        (0.05, -0.05, "and training again would say the same: the validation gap of −0.0478 is b"),
+        (-0.05, 0.0, "but training again would show one: the validation gap of 0.0522 is above"),
+        (0.0, 0.0, "and nothing says that training again would show one: the validation gap"),
+    ],
+)
+def test_what_training_again_would_say_follows_both_signs(files, by, blocks, said):
+    shifted(files, by)
+    losses(files["blocks"], blocks + 0.03 * np.cos(np.arange(30)))
+    found = review.review(**files).sentence()
+    assert said in found
+    assert ("beyond the bar of 0.0105" in found) == (by == 0.05)
+    assert ("in favor of gbm" in found) == (by == 0.05)
+
+
+def test_a_tie_is_carried_by_a_small_gap(files):
+    files["rule"].write_text("challenger: mlp\nbaseline: gbm\nsmallest_difference: {value: 0.05}\n")
+    losses(files["blocks"], 0.01 * np.cos(np.arange(30)))
+    found = review.review(**files)
+    assert found.ladder().rungs[2].status == SHOWN
+    assert "differs by less than what matters" in found.sentence()
+    assert "and training again would say the same" in found.sentence()
+
+
 def test_higher_is_better_turns_the_gap_around(files):
     edit(files["runs"], lambda t: t.assign(metric="accuracy"))
     assert review.review(**files).gap("validation") == pytest.approx(-0.0022)
@@ -106,10 +140,26 @@ def test_without_blocks_and_rule_the_seeds_alone_speak(files):
 
 def test_a_model_that_seeds_do_not_move_may_be_named(files):
     edit(files["runs"], lambda t: t[(t["model"] == "mlp") | (t["seed"] == 0)])
-    with pytest.raises(ReviewError, match="one seed of gbm"):
+    with pytest.raises(ReviewError, match="one validation seed of gbm"):
         review.review(**files)
     files["rule"].write_text(files["rule"].read_text() + "deterministic: [gbm]\n")
-    assert review.review(**files).seed_sd == pytest.approx(0.0053, abs=5e-5)
+    found = review.review(**files)
+    assert found.seed_sd == pytest.approx(0.0053, abs=5e-5)
+    assert "n = 5 seeds" in found.noises()[0] and "from 5 seeds" in found.noises()[1]
+
+
+def test_seeds_of_another_split_are_no_spread(files):
+    def one(table):
+        return table[(table["split"] != "validation") | (table["seed"] == 0)]
+
+    def more(table):
+        again = table[table["split"] != "validation"]
+        return pd.concat([table, again.assign(seed=again["seed"] + 9)])
+
+    edit(files["runs"], one)
+    edit(files["runs"], more)
+    with pytest.raises(ReviewError, match="one validation seed of mlp"):
+        review.review(**files)
 
 
 WRONG = {
@@ -120,7 +170,7 @@ WRONG = {
     "metric": ("runs", lambda t: t.assign(metric="gini"), "lower gini is better is not known"),
     "one model": ("runs", lambda t: t[t["model"] == "mlp"], "no run of gbm"),
     "validation": ("runs", lambda t: t[t["split"] != "validation"], "no row of the split validat"),
-    "one seed": ("runs", lambda t: t[t["seed"] == 0], "one seed of mlp says nothing"),
+    "one seed": ("runs", lambda t: t[t["seed"] == 0], "one validation seed of mlp says nothing"),
     "split": (
         "runs",
         lambda t: t[(t["split"] == "validation") | (t["model"] == "mlp")],

@@ -191,6 +191,11 @@ def test_metrics_by_hand():
     np.testing.assert_allclose(certain, -np.log(1e-7), rtol=1e-6)
 
 
+def test_a_prediction_that_is_not_finite_is_neither_right_nor_wrong():
+    found = s.row_metric("accuracy", np.array([1.0, 0.0, 0.0]), np.array([0.9, np.nan, 0.2]))
+    np.testing.assert_array_equal(found, [1.0, np.nan, 1.0])
+
+
 def test_row_standard_error():
     squared = np.random.default_rng(0).exponential(9.0, 78)
     se = np.std(squared, ddof=1) / np.sqrt(78)

@@ -212,6 +212,24 @@ def test_agreement_is_said_in_whole_sentences(auto, monkeypatch, held, said):
     assert said in prose.agreement(auto)
 
 
+def test_a_validation_run_that_came_to_nothing_is_not_left_out(studies):
+    fresh = studies[0].runs("validation")
+    assert frames.fresh_mean(fresh) == pytest.approx(fresh["value"].mean())
+    fresh.loc[fresh.index[0], ["value", "loss"]] = np.nan
+    assert np.isnan(frames.fresh_mean(fresh)) and np.isnan(frames.fold_sd(fresh, "loss"))
+
+
+def test_the_ledger_names_what_a_study_changed_as_a_whole():
+    rows = [{"model": "split", "study": name} for name in ("a", "b", "c")]
+    content = {"space": {"depth": [1, 4]}, "indicator": [1], "cv": {"cv_folds": 5}}
+    known = {"a": content, "b": content | {"space": {"depth": [1, 2]}}}
+    assert frames._changed(rows[0], rows[1], known) == "the search space"
+    known["b"] = content | {"cv": {"cv_folds": 3}, "indicator": [-1]}
+    assert frames._changed(rows[0], rows[1], known) == "cv_folds 5 → 3; the constrained columns"
+    gone = frames._changed(rows[1], rows[2], known)
+    assert gone == "a study that is not recorded here any more"
+
+
 def test_accuracy_is_a_fraction_in_frames_and_percent_in_print(heart):
     frame = frames.estimators([heart])
     assert 0 < frame.loc["linear", "mean"] < 1
@@ -333,11 +351,19 @@ def test_the_smallest_difference_is_worded_in_its_unit(rule):
         (0.5, -0.1, 0.3, "is not shown either, so the rule names none"),
         (0.1, 0.1, 0.3, "is not shown either, so the rule names none"),
         (-0.5, -0.3, 0.1, "is not shown either, so the rule names none"),
-        (0.1, -0.1, 0.1, "no difference that matters is left: the cheapest of the models"),
+        (0.1, -0.1, 0.1, "leave no difference that matters; where training again leaves none"),
         (-0.5, -0.3, -0.1, "not recommended, and both speak for linear instead"),
     ],
 )
 def test_the_verdict_names_a_baseline_that_both_bars_speak_for(fresh_gap, low, high, expected):
     row = {"baseline": "linear", "fresh_gap": fresh_gap, "seed_sd": 0.1, "low": low, "high": high}
     row["matters"] = 0.2
-    assert expected in prose.verdict([row], {"challenger": "split", "gap_over_sd": 2})
+    rule = {"challenger": "split", "gap_over_sd": 2, "baselines": ["linear"]}
+    assert expected in prose.verdict([row], rule)
+
+
+def test_the_verdict_waits_for_every_baseline():
+    row = {"baseline": "linear", "fresh_gap": 0.5, "seed_sd": 0.1, "low": 0.1, "high": 0.3}
+    rule = {"challenger": "split", "gap_over_sd": 2, "baselines": ["hgb-monotone", "linear"]}
+    said = prose.verdict([row | {"matters": 0.2}], rule)
+    assert "Both hold against linear; nothing is said before hgb-monotone is compared" in said

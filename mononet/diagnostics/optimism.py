@@ -180,8 +180,9 @@ def measured(found: Sequence[Study]) -> pd.DataFrame:
     rows = {}
     for study in found:
         minimized = MINIMIZED[data.SPECS[study.dataset].metric]
-        fresh = study.runs("validation").groupby("partition")["value"].mean()
-        gap = (fresh.mean() - study.selected.mean) * (1 if minimized else -1)
+        by_partition = study.runs("validation").groupby("partition")
+        fresh = by_partition["value"].agg(lambda values: values.mean(skipna=False))
+        gap = (fresh.mean(skipna=False) - study.selected.mean) * (1 if minimized else -1)
         # One partition selected, so many tell: both are draws of the same kind.
         noise = fresh.std(ddof=1) * np.sqrt(1 + 1 / len(fresh)) if len(fresh) > 1 else np.nan
         row = {"cv_score": study.selected.mean, "fresh": fresh.mean(), "gap": gap, "noise": noise}
