@@ -120,6 +120,21 @@ def test_verify_goes_on_after_a_damaged_study_and_says_so_at_the_end(studies, tm
     assert error == "error: 1 study did not come out as recorded\n"
 
 
+def test_verify_goes_on_after_a_study_of_other_rows(studies, monkeypatch, capsys):
+    def verify(study, count):
+        if study.model == "split":
+            raise recording.StudyError("recorded from other rows")
+        return recording.Verification(True, True, (1000,), "the same predictions, bit for bit")
+
+    monkeypatch.setattr(recording, "verify", verify)
+    results = ["-p", "results_dir", studies[0].parameters["results_dir"]]
+    words = ["verify", "auto_mpg", "-f", "quick", "-p", "models", "split,linear", *results]
+    assert main(words) == 1
+    said = capsys.readouterr().out
+    assert "auto_mpg split: NOT VERIFIED: recorded from other rows" in said
+    assert "auto_mpg linear: as recorded" in said
+
+
 def test_a_collapsed_search_does_not_stop_the_studies_behind_it(monkeypatch, capsys):
     def record(study):
         if study.model == "split":
