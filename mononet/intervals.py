@@ -136,7 +136,7 @@ def table(comparison: Comparison) -> Html:
     note = (
         f"In{comparison.unit}, positive for {comparison.label}. The first row decides on the "
         "ladder. This pair: the first final seeds, and no other training. The algorithms: the mean "
-        "gap over all final seeds, with training again drawn too."
+        "gap over all final seeds, with training drawn again too."
     )
     if blocks != "rows":
         note += f" The two t intervals count every one of the {blocks} alike, the others every row."
