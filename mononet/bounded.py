@@ -36,9 +36,9 @@ def periods(comparison: Comparison) -> list[Part]:
         return []
 
     def find() -> Found:
-        _, day = intervals.by_row(comparison)
-        if day.max() + 1 == len(day):
+        if frames.drawn(comparison.rule, comparison.whole) == "rows":
             return NOT, "", "the day of every test row"
+        _, day = intervals.by_row(comparison)
         early = day < (day.max() + 1) / 2
         halves = [
             frames.paired(comparison.baseline, comparison.challenger, mask)

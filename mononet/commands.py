@@ -164,11 +164,12 @@ def study(arguments) -> None:
             chosen = [Study.of(dataset, model, values) for model in named or values["models"]]
         with _workers(arguments.scheduler):
             for each in chosen:
+                name = f"{dataset} {each.model}"
                 try:
-                    told = recording.record_visibly(each).folder
+                    print(f"{name}: {recording.record_visibly(each).folder}", flush=True)
                 except SearchError as error:  # every trial collapsed; the others are still to come
-                    told, collapsed = error, [*collapsed, f"{dataset} {each.model}"]
-                print(f"{dataset} {each.model}: {told}", flush=True)
+                    collapsed.append(name)
+                    print(f"{name}: {error}", flush=True)
     if collapsed:
         raise SearchError(f"without a selection: {', '.join(collapsed)}")
 

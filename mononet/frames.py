@@ -292,12 +292,19 @@ def _on_the_same_rows(*studies: Study) -> tuple[list[np.ndarray], np.ndarray, np
     return [each["predictions"] for each in arrays], arrays[-1]["target"], arrays[-1]["block"]
 
 
+def by_row(baseline: Study, challenger: Study) -> tuple[list[np.ndarray], np.ndarray]:
+    """`statistics.row_metric` of the baseline and of the challenger, (seeds, rows) each, and the
+    block of every row."""
+    both, target, block = _on_the_same_rows(baseline, challenger)
+    metric = data.SPECS[challenger.dataset].metric
+    return [statistics.row_metric(metric, target, predictions) for predictions in both], block
+
+
 def pairs_apart(baseline: Study, challenger: Study) -> np.ndarray:
     """`statistics.pairs_apart` over all pairs of trained models, baseline seeds × challenger's,
     those with a prediction that is not finite left out."""
     metric = data.SPECS[challenger.dataset].metric
-    both, target, block = _on_the_same_rows(baseline, challenger)
-    sides = [statistics.row_metric(metric, target, predictions) for predictions in both]
+    sides, block = by_row(baseline, challenger)
     a, c = (side[np.isfinite(side).all(axis=1)] for side in sides)
     return statistics.pairs_apart(metric, a, c, block)
 

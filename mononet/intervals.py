@@ -39,16 +39,9 @@ class Losses:
 
 
 def by_row(comparison: Comparison) -> tuple[list[np.ndarray], np.ndarray]:
-    """`statistics.row_metric` of the baseline and of the challenger, (seeds, rows) each, and the
-    block of every row, numbered in order."""
-    arrays = [
-        study.record.read_npz("predictions.npz")
-        for study in (comparison.baseline, comparison.challenger)
-    ]
-    values = [
-        statistics.row_metric(comparison.metric, a["target"], a["predictions"]) for a in arrays
-    ]
-    return values, np.unique(arrays[0]["block"], return_inverse=True)[1]
+    """`frames.by_row` of the two sides, its blocks numbered in order."""
+    values, block = frames.by_row(comparison.baseline, comparison.challenger)
+    return values, np.unique(block, return_inverse=True)[1]
 
 
 def by_block(comparison: Comparison) -> Losses:

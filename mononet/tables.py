@@ -182,7 +182,7 @@ def checks(studies: Sequence[Study]) -> Html:
 
 
 def slices(studies: Sequence[Study]) -> Html:
-    """One network's metric on each slice of the decision rule, with its interval over blocks."""
+    """The metric of one training on each slice of the decision rule, with its interval."""
     long, blocks = frames.slices(studies), frames.drawn_of(studies[0])
     factor = printing.scale(data.SPECS[studies[0].dataset].metric)
     sizes = dict(zip(long["slice"], long["n"], strict=True))
@@ -196,8 +196,8 @@ def slices(studies: Sequence[Study]) -> Html:
     ]
     title = f"The slices of the decision rule, {printing.metric_title(studies[0].dataset)}"
     note = (
-        f"One network a model (first final seed), with a 95 % interval over test {blocks}; it says "
-        f"nothing about training again. A slice below {frames.FEWEST_ROWS} rows is not shown."
+        f"One training a model (first final seed), with a 95 % interval over test {blocks}; it "
+        f"says nothing about training again. A slice below {frames.FEWEST_ROWS} rows is not shown."
     )
     files = printing.source(studies, "predictions.npz")
     return render(frame, columns, title, note, source=files, corner="model", numbers=long)
