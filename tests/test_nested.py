@@ -115,6 +115,37 @@ def test_the_place_of_a_split_counts_easier_ones():
     assert nested.place(frame, "ridge") == 0.75
 
 
+def test_two_models_are_compared_split_by_split():
+    forest = [2.0, 1.0, 3.0, 1.0, 5.0]
+    frame = pd.DataFrame({"split": [-1, 0, 1, 2, 3], "ridge": [2.5, 4, 4, 5, 4], "forest": forest})
+    # Differences 3, 1, 4, −1 on random splits, 0.5 on the published one.
+    said = nested.together(frame)
+    assert "0.50 mpg² lower than ridge's on the published rows" in said
+    assert "in the median 2.00 lower on random ones. It is the lower one on 3 of the 4" in said
+    assert "more in its favor than on the published rows on 3." in said
+    # Deviations −0.25, −0.25, 0.75, −0.25 and −1.5, 0.5, −1.5, 2.5: −1.5 / √(0.75 · 11).
+    assert "correlate with −0.52, and their difference has a standard deviation of 2.22" in said
+
+
+def test_a_few_cars_decide_for_some_models_more_than_for_others(chapter):
+    # Squared errors of the recorded predictions; the two rows are the hardest of these two models.
+    (said,) = nested.carried(chapter.experiment)
+    assert "2 of the 78 published test cars" in said
+    assert "30 % of it with split (7.41), 23 % of it with linear (9.11)." in said
+
+
+def test_the_finding_says_when_nothing_is_far_from_zero(chapter, monkeypatch):
+    index = pd.MultiIndex.from_product([["split"], nested.ESTIMATES], names=["model", "estimate"])
+    values = {**chapter.experiment.parameters, "models": ["split"]}
+    experiment = type(chapter.experiment)("nested_cv", values)
+    for error, far in ((1.0, True), (0.5, False)):
+        frame = pd.DataFrame({"mean": [6.0, 6.5, 9.0], "se": error}, index)
+        monkeypatch.setattr(nested, "estimates", lambda _, frame=frame: frame)
+        said = text(nested.finding(experiment))
+        assert "is mostly the split: 0.50 ± " in said and "2.50 ± " in said
+        assert said.rstrip(" .").endswith("each within two standard errors of zero") == far
+
+
 def test_scores_train_on_the_other_rows():
     loaded = data.load("auto_mpg")
     (row,) = nested.score_splits(loaded.X_train, loaded.y_train, {3: np.arange(60)})
