@@ -335,18 +335,15 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
     if not np.isfinite([a, c]).all():
         return {}
     inner = statistics.metric_bootstrap(metric, a, c, block[mask])
-    differences = pd.Series(a - c).groupby(block[mask], sort=False).mean()
-    spread = statistics.paired_t(differences, np.zeros(len(differences))).std
-    detectable = statistics.detectable_difference(spread, len(differences))
-    error = float(np.sqrt(a.mean()))
+    moved = statistics.influences(metric, a, c, block[mask])
     disagree = asdict(statistics.mcnemar_exact(a, c)) if metric == "accuracy" else {}
     return disagree | {
         "gap": inner.mean,
         "low": inner.low,
         "high": inner.high,
-        "detectable": detectable / (2 * error) if metric == "rmse" else detectable,
-        "rmse": error if metric != "accuracy" else np.nan,
-        "blocks": len(differences),
+        "detectable": statistics.detectable_difference(moved.std(ddof=1), len(moved)),
+        "rmse": float(np.sqrt(a.mean())) if metric != "accuracy" else np.nan,
+        "blocks": len(moved),
     }
 
 

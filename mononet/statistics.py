@@ -340,6 +340,23 @@ def metric_bootstrap(
     return _interval(gap(sums.sum(axis=1), rows.sum()), draws)
 
 
+def influences(name, baseline, challenger, blocks=None) -> np.ndarray:
+    """What each block moves the gap of `metric_bootstrap` by, (blocks,), centered on zero.
+
+    Their ddof-1 standard deviation over the root of their number is the gap's standard error (the
+    delta method). A block counts with its rows; an RMSE moves by the change of its square over
+    twice itself.
+    """
+    _known(name)
+    sums, rows = _block_sums(np.stack(_paired(baseline, challenger)), blocks)
+    means = sums.sum(axis=1, keepdims=True) / rows.sum()
+    moved = (sums - means * rows) / rows.mean()
+    if name == "rmse":  # without any error there is nothing to move either
+        moved /= np.where(means > 0, 2 * np.sqrt(means), 1.0)
+    a, c = moved
+    return c - a if name == "accuracy" else a - c
+
+
 def pairs_apart(name, baseline, challenger, blocks=None, resamples=RESAMPLES, seed=SEED):
     """For every pair of trained models, whether the interval of `metric_bootstrap` leaves zero out.
 

@@ -291,6 +291,33 @@ def test_metric_is_computed_inside_each_resample():
     assert (found.low, found.high) == pytest.approx(tuple(np.percentile(gaps, s.TAILS)))
 
 
+@pytest.mark.parametrize("name", ["mse", "rmse", "accuracy"])
+def test_influences_give_the_standard_error_of_the_gap_over_blocks_of_unequal_size(name):
+    rng = np.random.default_rng(5)
+    days = np.repeat(np.arange(80), rng.integers(2, 60, 80))
+    a = rng.exponential(4.0, days.size) * rng.uniform(0.5, 2.0, 80)[days]
+    c = 0.5 * a + rng.exponential(1.0, days.size)
+    if name == "accuracy":
+        a, c = (a < 3).astype(float), (c < 3).astype(float)
+    moved = s.influences(name, a, c, days)
+    assert moved.size == 80 and moved.mean() == pytest.approx(0, abs=1e-12)
+    drawn = s.metric_bootstrap(name, a, c, days, resamples=20_000)
+    normal = moved.std(ddof=1) / np.sqrt(80)
+    assert (drawn.high - drawn.low) / (2 * 1.96) == pytest.approx(normal, rel=0.05)
+    # Days alike, whatever their rows, are another spread.
+    alike = (np.bincount(days, a - c) / np.bincount(days)).std(ddof=1) / np.sqrt(80)
+    assert name == "rmse" or alike != pytest.approx(normal, rel=0.01)
+
+
+def test_influences_of_single_rows_are_their_differences():
+    a, c = np.array([4.0, 1.0, 1.0]), np.array([1.0, 1.0, 0.0])
+    assert s.influences("mse", a, c).tolist() == pytest.approx([5 / 3, -4 / 3, -1 / 3])
+    # Of an RMSE: over twice √2 and twice √(2/3); without any error there is nothing to move.
+    parts = (a - 2) / (2 * np.sqrt(2)) - (c - 2 / 3) / (2 * np.sqrt(2 / 3))
+    assert s.influences("rmse", a, c) == pytest.approx(parts)
+    assert s.influences("rmse", a, 0 * c) == pytest.approx((a - 2) / (2 * np.sqrt(2)))
+
+
 def test_accuracy_gap_is_positive_for_a_better_challenger():
     baseline, challenger = np.repeat([1.0, 0.0], [30, 30]), np.repeat([1.0, 0.0], [50, 10])
     found = s.metric_bootstrap("accuracy", baseline, challenger)
