@@ -157,6 +157,8 @@ def test_outcomes_count_searches_and_reports_summarize_seeds(cured):
     assert outcomes.loc["mean, one seed, equal compute", "some"] == 1
     assert outcomes.loc["mean, one seed, equal compute", "collapsed"] == 1
     assert outcomes.loc["mean, several seeds", "some"] == 0
+    assert outcomes.loc["mean, one seed, equal compute", "failing"] == 1
+    assert outcomes.loc["mean, several seeds", "failing"] == 0
     # The second fresh seed is the one that collapses: not seen among the first alone.
     assert outcomes.loc["mean, one seed, equal compute", "first"] == 1
     cured.parameters["fresh_seeds"] = 1
@@ -169,6 +171,19 @@ def test_outcomes_count_searches_and_reports_summarize_seeds(cured):
     assert report["iqm"] == pytest.approx(0.8) and report["others"] == pytest.approx(0.8)
     assert "0.0" in text(seeds.about_reported(cured)) and "5.0" in text(seeds.about_reported(cured))
     assert "raises" in text(seeds.about_arms(cured)) and "1 of 4" in text(seeds.reported(cured))
+
+
+def test_the_seeds_that_collapse_are_those_of_the_map_or_the_page_says_so():
+    cell = {"dataset": "heart", "decay": "coupled", "weight_decay": 0.1, "learning_rate": 0.01}
+    frame = pd.DataFrame([cell | {"seed": seed, "clipped": False} for seed in range(4)])
+    mapped = frame.assign(constant=[True, True, True, False])
+    clipped = mapped.assign(clipped=True, constant=True)
+    other = mapped.assign(learning_rate=0.1, constant=True)
+    experiment = SimpleNamespace(table=lambda name: pd.concat([mapped, clipped, other]))
+    said = seeds._mapped(experiment, frame.assign(collapsed=[True, True, True, False]))
+    assert said == "in the map they are the same seeds"
+    said = seeds._mapped(experiment, frame.assign(collapsed=[True, False, False, True]))
+    assert "they are 3, 1 of them the same" in said
 
 
 def test_numbers_far_from_one_are_powers_of_ten():

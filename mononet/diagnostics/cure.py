@@ -185,8 +185,9 @@ def train_fresh(
 
 
 def outcomes(experiment: Experiment) -> pd.DataFrame:
-    """A row an arm: searches, share whose selection collapses on some fresh seed (`first`: on some
-    of the first ``fresh_seeds`` of them), mean number of such seeds, accuracy over all seeds."""
+    """A row an arm: searches, the `different` selections at which they end and how many of those
+    are `failing`, collapse on some fresh seed; the share of searches that end at one (`first`: on
+    some of the first ``fresh_seeds``), mean number of such seeds, accuracy over all seeds."""
     runs = experiment.table("fresh")
     early = runs["seed"].isin(seeds_of(experiment.parameters["fresh_seeds"]))
     by_selection = (
@@ -198,11 +199,13 @@ def outcomes(experiment: Experiment) -> pd.DataFrame:
     chosen = chosen.merge(by_selection.reset_index(), on=["trial", "epochs"])
     chosen["some"], chosen["first"] = chosen["collapsed"] > 0, chosen["early"] > 0
     grouped = chosen.groupby("arm")
+    failing = chosen[chosen["some"]].groupby("arm")["trial"].nunique()
     frame = pd.DataFrame(
         {
             "trials": grouped["trials"].max(),
             "searches": grouped.size(),
             "different": grouped["trial"].nunique(),
+            "failing": failing.reindex(grouped.groups, fill_value=0),
             "some": grouped["some"].mean(),
             "first": grouped["first"].mean(),
             "collapsed": grouped["collapsed"].mean(),
