@@ -288,8 +288,8 @@ def limit(experiment: Experiment) -> Html:
         f"{significant(row['limit_us'])} µs. Products of matrices this small do not reach that "
         f"rate: measured alone, in a stack of {best}, they take {significant(row['products_us'])} "
         f"µs. Of the {significant(row['us'])} µs of the whole, {significant(drawing)} go into "
-        "drawing batches and masks; the rest is all that stands between the products: gathering "
-        "rows, activations and their derivatives, the optimizer, and the calls."
+        "drawing batches and masks; the rest are the products and all that stands between them: "
+        "gathering rows, activations and their derivatives, the optimizer, and the calls."
     )
 
 

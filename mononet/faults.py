@@ -202,7 +202,7 @@ def starts(experiment: Experiment) -> Html:
             Column("largest", digits("max")),
         ],
         "Loss before the first step; ln 2 is 0.693.",
-        f"{summary['size'].iloc[0]} initializations; outputs and labels of all pairs of rows.",
+        f"{summary['size'].iloc[0]} initializations; every output against every row's label.",
         source=experiments.source(experiment, "initial"),
         corner="output weights",
     )
@@ -279,8 +279,9 @@ def start_is_not_enough(experiment: Experiment) -> Html:
     verb += "" if len(late) == 1 else "and fail"
     return prose.paragraph(
         f"{len(late)} of the {len(failed) - 1} faults {verb} the eight rows: {'; '.join(late)}. "
-        "A right start says that labels, scales and the output layer fit together. It says nothing "
-        "about learning."
+        "A right start says that the frequency of the labels, the scales and the output layer fit "
+        "together. It does not see whether a label belongs to its row, and says nothing about "
+        "learning."
     )
 
 

@@ -118,8 +118,8 @@ def words(experiment: Experiment) -> Html:
     for_network, against = int((frame["low"] > 0).sum()), int((frame["high"] < 0).sum())
     first = (
         f"On average over {n} trainings the network is {side} by "
-        f"{number(abs(spread.mean), digits)} in log loss; a training differs from the next by a "
-        f"standard deviation of {number(spread.std, digits)}. Even so, {won or 'none'} of the {n} "
+        f"{number(abs(spread.mean), digits)} in log loss; its trainings scatter with a standard "
+        f"deviation of {number(spread.std, digits)}. Even so, {won or 'none'} of the {n} "
         f"{'beats' if won == 1 else 'beat'} {BASELINE}."
     )
     second = (

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from scipy.stats import entropy
 
 from mononet import (
     data,
@@ -277,11 +278,16 @@ def words(experiment: SizeTable) -> Html:
 
 
 def training_mean(experiment: SizeTable, dataset: str) -> float | None:
-    """Mean loss on the reported folds of predicting the mean of the other folds' rows; None where
-    the rows are not on this machine."""
+    """Mean loss on the reported folds of predicting the mean of the other folds' rows.
+
+    Where the rows are not on this machine, a classifier's is the entropy of the training labels,
+    which differs by how the folds divide them alone, and a regression's is None.
+    """
     data_dir, most = (experiment.parameters[name] for name in ("data_dir", "max_rows"))
     if not data.routes(dataset, data_dir).local:
-        return None
+        share = data.SPECS[dataset].target_mean
+        known = data.SPECS[dataset].task == "classification" and share is not None
+        return float(entropy([share, 1 - share])) if known else None
     loaded = data.load(dataset, data_dir, max_rows=most)
     values, y = experiment.studies[dataset][0].parameters, loaded.y_train
     losses = [
@@ -316,7 +322,12 @@ def learned(experiment: SizeTable) -> Html:
                 else ", more than any of these models."
             )
         )
-    after = f"Not known without their rows: {chain(unknown)}." if unknown else ""
+    after = (
+        f"What predicting the mean costs on {chain(unknown)} was not computed here, where their "
+        "rows are not present."
+        if unknown
+        else ""
+    )
     return prose.bullets(items) + (prose.paragraph(after) if after else Html(""))
 
 

@@ -169,5 +169,12 @@ def test_words_follow_the_numbers(recorded, monkeypatch):
     runs["value_yes"] = runs["value"] = 1.0
     monkeypatch.setattr(Experiment, "table", lambda self, name: tables[name].copy())
     assert "2 of 2 seeds ever gave" in head.finding(recorded)
+    assert "trainings are zero on every row" not in head.classification(recorded)
+    runs["tied"] = np.where(runs["fold"] == 0, 1.0, 0.5)
+    zero = (runs["fold"] == 0) & (runs["mode"] == "mixed") & (runs["head"] == "relu")
+    one = runs["set"] == "generated"
+    assert f"; {(zero & one).sum()} of 4 trainings are zero on every row; the" in re.sub(
+        r"\s+", " ", head.classification(recorded)
+    )
     runs["value_yes"] = runs["value"] = 0.0
     assert "By either count it is: no seed clears it" in head.classification(recorded)

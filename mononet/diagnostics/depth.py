@@ -105,7 +105,8 @@ def rank(experiment: Experiment) -> Html:
     block = frame[frame["residual"]]
     return prose.bullets(
         [
-            f"By layer 3 the effective rank of every plain stack lies between "
+            "By layer 3 the effective rank of every kind of plain stack, the median over its "
+            "initializations, lies between "
             f"{number(plain['rank_3'].min(), 2)} and {number(plain['rank_3'].max(), 2)}, at any "
             f"width, activation and scheme; over all scales c, from {scaled['scale'].min():g} to "
             f"{scaled['scale'].max():g}, between {number(scaled['rank_3'].min(), 2)} and "

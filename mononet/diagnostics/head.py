@@ -41,18 +41,20 @@ def classification(experiment: Experiment) -> Html:
     """What the two ways of counting one half say, and what split and identity make of it."""
     frame = arms(chosen(seeds(experiment), task="classification"))
     mixed = chosen(frame, mode="mixed", head="relu")
-    items = []
+    runs, items = chosen(experiment.table("runs"), mode="mixed", head="relu"), []
     for row in mixed.to_dict("records"):
         plain = chosen(frame, set=row["set"], mode="mixed", head="identity").iloc[0]
         cleared = row["better"] == row["seeds"]
+        zero = chosen(runs, set=row["set"])["tied"] == 1
+        dead = f"; {zero.sum()} of {len(zero)} trainings are zero on every row" if any(zero) else ""
         items.append(
             f"{title(row['set'])}: a relu head calls every row positive where one half is a yes, "
             f"and is right on {100 * row['value_yes']:.1f} % of the rows, the share of class 1 "
             f"(base rate {100 * row['trivial']:.1f} %). Where one half is a no, "
             f"{100 * row['tied']:.0f} % of the logits are exactly zero and count as a no: "
             f"{100 * row['value']:.1f} %, {'every' if cleared else row['better']} "
-            f"{'seed' if cleared else 'of ' + str(row['seeds']) + ' seeds'} above the base rate; "
-            f"the identity reaches {100 * plain['value']:.1f} %."
+            f"{'seed' if cleared else 'of ' + str(row['seeds']) + ' seeds'} above the base rate"
+            f"{dead}; the identity reaches {100 * plain['value']:.1f} %."
         )
     split = chosen(frame, mode="split", head="relu")
     escaped = int(split["better_yes"].sum()), int(split["seeds"].sum())
@@ -67,9 +69,9 @@ def classification(experiment: Experiment) -> Html:
         "about its probabilities. About its calls it depends on the "
         f"convention for one half: {int(mixed['better_yes'].sum())} of {total} seeds clear the "
         f"base rate with it as a yes, {won} with it as a no. In the second case the dead zone of "
-        "the activation serves as the class no: the network still ranks rows, and the rows that "
-        "it would have called negative are those it pushes to zero. The accuracy alone does not "
-        "show the fault then; the probabilities do.",
+        "the activation serves as the class no: a network that is not zero everywhere still ranks "
+        "rows, and those that it would have called negative it pushes to zero. The accuracy alone "
+        "does not show the fault then; the probabilities do.",
         f"In split mode, whose head is a difference of two activations, {escaped[0]} of "
         f"{escaped[1]} seeds with a relu head clear the base rate under the unfavorable count. "
         f"With the identity, both modes together, it is {cleared[0]} of {cleared[1]}.",

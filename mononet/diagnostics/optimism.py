@@ -119,7 +119,7 @@ def numbers(experiment: Experiment) -> Html:
     columns = [
         Column("best, mean", loss("best")),
         Column("5 to 95 %", lambda row: f"{loss('best_0.05')(row)} to {loss('best_0.95')(row)}"),
-        Column("better than the truth", lambda row: f"{100 * row['below_truth']:.0f} %"),
+        Column("better than the truth", lambda row: f"{100 * row['below_truth']:.1f} %"),
         Column("on fresh rows, mean", loss("fresh")),
         Column("optimism", lambda row: number(row["fresh"] - row["best"], digits)),
         Column("in sd of the noise", lambda row: number((row["fresh"] - row["best"]) / sd, 1)),
@@ -318,8 +318,8 @@ def spread(experiment: Experiment) -> Html:
         f"honest score is so in {100 * (drawn['fresh'] < truth).mean():.0f} %; with k equally good "
         f"configurations all k must be unlucky for it to fail, which happens once in 2 to the "
         f"power of k, here {100 * 0.5**k:.2g} % of the time. The mean shift of "
-        f"{significant(truth - drawn['best'].mean())} is the one that the normal distribution "
-        f"predicts ({significant(expected)}). And the reports of different repetitions vary "
+        f"{significant(truth - drawn['best'].mean(), 3)} is the one that the normal distribution "
+        f"predicts ({significant(expected, 3)}). And the reports of different repetitions vary "
         f"{ratio:.2f} times as much as honest scores do, so that repeating the whole procedure "
         "and finding the same value again does not show that the value is right."
     )
