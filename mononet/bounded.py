@@ -78,7 +78,7 @@ def size(comparison: Comparison) -> list[Part]:
         frame = None if table is None else size_gaps.gaps(table[0], *names)
         if frame is None:
             return NOT, "", "the size table"
-        return SHOWN, _sizes(frame), ""
+        return SHOWN, _sizes(frame, comparison.label), ""
 
     table = size_gaps.table(comparison.both)
     also = ""
@@ -87,12 +87,12 @@ def size(comparison: Comparison) -> list[Part]:
     return [part("size", comparison, find, [], also=also)]
 
 
-def _sizes(frame: pd.DataFrame) -> str:
+def _sizes(frame: pd.DataFrame, challenger: str) -> str:
     shares = chain([f"{100 * share:.0f}" for share in frame["share"]])
     told = chain([printing.plus_minus(row.gap, row.se) for row in frame.itertuples()])
     return (
         f"with {shares} % of the training rows, epochs chosen again at each size, the gap of the "
-        f"loss on validation folds is {told} (standard errors)"
+        f"loss on validation folds, positive for {challenger}, is {told} (standard errors)"
     )
 
 

@@ -167,7 +167,8 @@ def ranks(frame: pd.DataFrame) -> pd.DataFrame:
     found = {}
     for dataset, rows in frame.groupby(level="dataset", sort=False):
         minimized = MINIMIZED[data.SPECS[dataset].metric]
-        values = rows[["mean", "median", "fresh"]].astype(float)
+        # Rounded: means of the same counts can differ in their last bit.
+        values = rows[["mean", "median", "fresh"]].astype(float).round(9)
         found[dataset] = values.rank(ascending=minimized, method="min").droplevel("dataset")
     return pd.concat(found, names=["dataset", "model"])
 

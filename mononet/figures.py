@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from mononet import data, frames, printing
 from mononet.models import CATALOGUE
-from mononet.printing import Html, plus_minus
+from mononet.printing import Html, plus_minus, significant
 from mononet.search import MINIMIZED
 from mononet.study import Study
 
@@ -142,8 +142,8 @@ def selection(studies: Sequence[Study]) -> Html:
     axis.set(xlabel=f"validation {title}", ylabel=f"test {title}, mean ± std")
     axis.legend(loc="best")
     told = "; ".join(
-        f"{m}: selection {printing.number(factor * r['cv_score'], 2)}, fresh folds "
-        f"{printing.number(factor * r['fresh'], 2)}, test {printing.number(factor * r['mean'], 2)}"
+        f"{m}: selection {significant(factor * r['cv_score'], 4)}, fresh folds "
+        f"{significant(factor * r['fresh'], 4)}, test {significant(factor * r['mean'], 4)}"
         for m, r in frame.iterrows()
     )
     caption = (
@@ -299,7 +299,7 @@ def trials(studies: Sequence[Study]) -> Html:
         axis.set_xlabel("trial")
     lost = {model: int((~np.isfinite(values)).sum()) for model, values in found.items()}
     told = "; ".join(
-        f"{m} best {printing.number(float(np.min(v) if minimized else np.max(v)), 2)}, "
+        f"{m} best {significant(float(np.min(v) if minimized else np.max(v)), 4)}, "
         f"{lost[m]} of {len(v)} trials collapsed"
         for m, v in found.items()
     )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mononet import frames, prose
+from mononet import frames, prose, statistics
 from mononet.evidence import Comparison
 from mononet.ladder import LOSS, NOT, OPEN, PARTLY, SHOWN, TIE, WIN, Part
 from mononet.printing import Html, decimals, number, significant
@@ -35,7 +35,8 @@ def retraining(comparison: Comparison) -> Part:
         gap, sd = row["fresh_gap"], row["seed_sd"] if math.isfinite(row["seed_sd"]) else 0.0
         found = f"Training again: {fresh(comparison)}."
         if comparison.rule["loss"] == "log_loss":
-            found += " Neither side was tuned for log loss; accuracy selected both."
+            found += " Neither side was tuned for log loss; accuracy selected both, and on the "
+            found += f"same folds {_in_accuracy(comparison)}."
         if outcome == TIE:
             difference, spread = comparison.fresh
             holds = abs(difference) + bar * spread < row["matters"]
@@ -59,6 +60,15 @@ def retraining(comparison: Comparison) -> Part:
         return status, found, missing
 
     return part("retraining", comparison, find, ["runs.csv"])
+
+
+def _in_accuracy(comparison: Comparison) -> str:
+    """The gap of the accuracy on the fresh folds; a clause."""
+    difference, _ = comparison.fresh
+    return (
+        f"the accuracy of {comparison.label} is {amount(comparison, difference)} "
+        f"{'higher' if difference > 0 else 'lower'}"
+    )
 
 
 def fresh(comparison: Comparison) -> str:
@@ -87,7 +97,8 @@ def sampling(comparison: Comparison) -> Part:
             f"Drawing the {blocks(comparison)} again: {_pair(comparison)}. So many show a true "
             f"difference four times in five when it is {amount(comparison, row['detectable'])} or "
             f"more. Of {apart.size} pairs of trained models, {_count(apart > 0)} leave zero out in "
-            f"favor of {ours}, {_count(apart < 0)} in favor of {theirs}."
+            f"favor of {ours}, {_count(apart < 0)} in favor of {theirs}, by "
+            f"{statistics.RESAMPLES:,} resamples; others can move such a count by a few."
         )
         found = " ".join(filter(None, [found, prose.mcnemar(row), prose.log_loss(row)]))
         status, found, missing = judged(comparison.outcome != OPEN, found, _decided(comparison))

@@ -84,6 +84,13 @@ def plus_minus(mean: float, std: float, n: int | None = None) -> str:
     return text + (f" (n = {n:.0f})" if n is not None else "")
 
 
+def as_published(row: Mapping, factor: float) -> str:
+    """A row of `frames.published` times `factor`, with as many digits as were printed."""
+    digits = int(row["decimals"])
+    std = f" ± {number(factor * row['std'], digits)}" if math.isfinite(row["std"]) else ""
+    return number(factor * row["mean"], digits) + std
+
+
 def scale(metric: str) -> float:
     """What a metric is multiplied with in print: accuracy is a fraction everywhere else."""
     return 100.0 if metric == "accuracy" else 1.0

@@ -290,8 +290,8 @@ def finding(experiment: Experiment) -> Html:
         values = [_printed(factor * found.iloc[c]) for c in (0, -1)]
         told.append(f"{TITLES[dataset]} {values[0]} held out, {values[1]} as printed")
     return prose.paragraph(
-        f"The same network ({experiment.parameters['model']}), the same rows and the same "
-        f"searches, printed under two protocols: {'; '.join(told)} ({_units(experiment)})."
+        f"The same network ({experiment.parameters['model']}), the same rows and the same budget "
+        f"of search, printed under two protocols: {'; '.join(told)} ({_units(experiment)})."
     )
 
 
@@ -341,10 +341,10 @@ def literature(experiment: Experiment) -> Html:
     items = []
     for dataset in _datasets(experiment):
         factor = printing.scale(data.SPECS[dataset].metric)
-        published = factor * frames.published(dataset)[["mean", "std"]]
+        published = frames.published(dataset)
         ours = _printed(factor * corners(experiment, dataset).iloc[-1])
         printed = [
-            f"{name} {_printed(published.loc[name])}"
+            f"{name} {printing.as_published(published.loc[name], factor)}"
             for name in ("Constrained MNN", "Switch MNN")
             if name in published.index
         ]

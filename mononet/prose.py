@@ -336,7 +336,8 @@ def _against(row: Mapping, factor: float, dataset: str, rule: Mapping) -> Html:
     agree = (gap > 0) == (row["low"] > 0) and (not has_sd or abs(gap) > bar * sd)
     last = (
         f"Both noises, taken one at a time, leave {better} better than {worse} on these data, with "
-        "this search and budget."
+        "this search and budget. Whether the two were compared fairly is another question, which "
+        "the ladder under Evidence asks first."
         if agree
         else f"For this trained pair and rows like these {better} is better; the fresh folds do "
         "not say the same as clearly, so no more is claimed."
@@ -487,7 +488,8 @@ def price(studies: Sequence[Study]) -> Html:
         f"Of {_count(len(pairs), 'trained pair')} (first final seeds), the interval of the gap "
         f"speaks for the constrained model in {better['constrained'] or 'none'}, for the free one "
         f"in {better['free'] or 'none'}, and holds zero in {neither or 'none'}. "
-        f"In{unit_of(dataset)}, positive where the constrained one is better, with 95 % intervals:"
+        f"In{unit_of(dataset)}, positive where the constrained one is better, with 95 % intervals "
+        "(other resamples can move the counts of pairs by a few):"
     ) + bullets(items)
 
 
@@ -546,7 +548,7 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
         last = ""
         if pair := frames.paired(each.headline, each.study):
             last = f" On the test rows one pair differs by {interval(pair, factor)}, positive "
-            last += f"with {ours} inputs."
+            last += f"where {ours} inputs are better."
         if boosted is not None:
             goal = frames.fresh_mean(boosted.runs("validation"))
             away = sign * (before - goal)

@@ -488,8 +488,8 @@ def verify(study: Study, seeds: int = 2) -> Verification:
         bool(abs(np.mean(values) - tests.mean()) <= tolerance),
         False,
         tuple(again),
-        f"not bit-comparable ({', '.join(differs)}); mean {np.mean(values):.4g} against the "
-        f"recorded {tests.mean():.4g}, tolerance {tolerance:.2g}",
+        f"not bit-comparable ({', '.join(differs)}); mean {np.mean(values):.4g} against "
+        f"{tests.mean():.4g} over all {len(tests)} recorded seeds, tolerance {tolerance:.2g}",
     )
 
 

@@ -231,10 +231,10 @@ def comparisons(studies: Sequence[Study], rule: Mapping) -> Html:
     note = (
         f"The gap is of one trained pair on the same rows, positive where {challenger} is better; "
         f"its interval draws the {blocks} again and says nothing about training again. "
-        f"Detectable: the smallest true difference that so many paired {blocks} show four "
-        "times in five. Matters: the smallest difference that the rule cares about, on the scale "
-        "of this metric. Where the first exceeds the second, an interval around zero shows nothing "
-        "either way."
+        f"Detectable: the smallest true difference that so many paired {blocks} show four times in "
+        f"five{'' if blocks == 'rows' else ', each counted with its rows'}. Matters: the smallest "
+        "difference that the rule cares about, on the scale of this metric. Where the first "
+        "exceeds the second, an interval around zero shows nothing either way."
     )
     pair = [s for s in studies if s.model in {challenger, *long["baseline"]}]
     files = printing.source(pair, "predictions.npz")
@@ -304,15 +304,9 @@ def published(dataset: str) -> Html:
     """Published figures, in a table of their own and in no order of merit."""
     frame = frames.published(dataset)
     factor = printing.scale(data.SPECS[dataset].metric)
-
-    def figure(row: Mapping) -> str:
-        digits = int(row["decimals"])
-        std = f" ± {number(factor * row['std'], digits)}" if pd.notna(row["std"]) else ""
-        return number(factor * row["mean"], digits) + std
-
     columns = [
         Column("paper of the model", lambda row: row["source"], ""),
-        Column("[prior protocol]", figure, "num mn-prior"),
+        Column("[prior protocol]", lambda row: printing.as_published(row, factor), "num mn-prior"),
     ]
     if frame["parameters"].notna().any():
         columns.append(Column("parameters", _count("parameters"), "num mn-prior"))

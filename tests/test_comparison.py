@@ -86,6 +86,9 @@ def test_ranks_follow_the_metric_and_share_ties():
     found = comparison.ranks(frame)
     assert found["mean"].tolist() == [3, 1, 2, 3, 1, 1]
     assert found["median"].tolist() == [1] * 6
+    # 50 of 61 right, as one mean and as a mean of twenty: a tie whose last bits differ.
+    frame.loc["heart", "mean"] = [0.7, 50 / 61, np.nextafter(50 / 61, 1)]
+    assert comparison.ranks(frame).loc["heart", "mean"].tolist() == [3, 1, 1]
     assert found.loc[("heart", "b"), "fresh"] == 1 and np.isnan(found.loc[("heart", "c"), "fresh"])
 
 

@@ -49,6 +49,9 @@ def test_the_chapter_is_recorded_and_shown(tmp_path, monkeypatch):
     for name in prior.SHOWN:
         shown = chapter.show(name)
         assert "nan" not in shown.split("base64")[0] and "None" not in shown, name
+    # As many digits as the papers print.
+    shown = chapter.show("literature")
+    assert "Constrained MNN 8.37 ± 0.08" in shown and "8.370" not in shown
     corner = prior.corners(chapter.experiment, "auto_mpg")["mean"]
     # Picking the favorable side can only make the printed figure better.
     assert corner[(False, True, False)] <= corner[(False, False, False)]

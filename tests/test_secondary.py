@@ -135,7 +135,8 @@ def test_other_inputs_are_told_by_what_they_change(
     shown = prose.inputs([each], recorded, {"gap_over_sd": 2})
     said = said.format("seed standard deviations")
     values = f"{quantile:.2f} with quantile inputs and {published:.2f} with the published ones"
-    after = "On the test rows one pair differs by 1.5 [−0.5, 3.5], positive with quantile inputs."
+    after = "On the test rows one pair differs by 1.5 [−0.5, 3.5], positive "
+    after += "where quantile inputs are better."
     assert f"split, MSE (mpg²) on fresh folds: {values}, {said} {after}" in shown
     against = "It then differs from hgb-monotone by 1.5 [−0.5, 3.5], positive where the network"
     assert (against in shown) == ("of the way" in said)
