@@ -323,7 +323,7 @@ def learned(experiment: SizeTable) -> Html:
             )
         )
     after = (
-        f"What predicting the mean costs on {chain(unknown)} was not computed here, where their "
+        f"What predicting the mean costs on {chain(unknown)} was not computed here, where the "
         "rows are not present."
         if unknown
         else ""
