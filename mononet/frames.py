@@ -300,6 +300,12 @@ def by_row(baseline: Study, challenger: Study) -> tuple[list[np.ndarray], np.nda
     return [statistics.row_metric(metric, target, predictions) for predictions in both], block
 
 
+def test_losses(study: Study) -> np.ndarray:
+    """The squared error of each test row of a regression, mean over the final seeds."""
+    arrays = study.record.read_npz("predictions.npz")
+    return statistics.row_loss("regression", arrays["target"], arrays["predictions"]).mean(axis=0)
+
+
 def pairs_apart(baseline: Study, challenger: Study) -> np.ndarray:
     """`statistics.pairs_apart` over all pairs of trained models, baseline seeds × challenger's,
     those with a prediction that is not finite left out."""
@@ -335,7 +341,7 @@ def paired(baseline: Study, challenger: Study, mask: np.ndarray | None = None) -
     if not np.isfinite([a, c]).all():
         return {}
     inner = statistics.metric_bootstrap(metric, a, c, block[mask])
-    moved = statistics.influences(metric, a, c, block[mask])
+    moved = np.subtract(*(statistics.influences(metric, side, block[mask]) for side in (a, c)))
     disagree = asdict(statistics.mcnemar_exact(a, c)) if metric == "accuracy" else {}
     return disagree | {
         "gap": inner.mean,

@@ -101,11 +101,8 @@ def hardest(studies: Sequence[Study], rows: int = 2) -> Html:
     spec = data.SPECS[studies[0].dataset]
     if spec.task != "regression":
         return Html("")
-    arrays = [study.record.read_npz("predictions.npz") for study in studies]
-    target = arrays[0]["target"]
-    losses = np.mean(
-        [np.square(a["predictions"] - target, dtype=float).mean(axis=0) for a in arrays], axis=0
-    )
+    target = studies[0].record.read_npz("predictions.npz")["target"]
+    losses = np.mean([frames.test_losses(study) for study in studies], axis=0)
     if not np.isfinite(losses).all():
         return Html("")
     worst = np.argsort(-losses)[:rows]

@@ -219,21 +219,26 @@ def metric(name, y, predictions):
     return _mean_metric(name, row_metric(name, y, predictions).mean(axis=-1))
 
 
-def row_standard_error(name, rows, blocks=None) -> float:
-    """Standard error of one training's metric over its evaluation rows, from `row_metric`.
+def influences(name, rows, blocks=None) -> np.ndarray:
+    """What each block of `rows`, from `row_metric`, moves the metric by, (blocks,), with sum 0.
 
-    The standard error of the mean, with `blocks` (rows,) as the unit that is drawn (None: every
-    row is one): the root of B / (B − 1) · Σ (sum of the deviations in a block)², divided by the
-    number of rows. For rmse by the delta method, se(mean) / (2 rmse).
+    The delta method: a block counts with its rows (`blocks` (rows,) labels them; None: every row is
+    one), and an RMSE moves by the change of its square over twice itself. The gap between two
+    trainings moves by the difference of theirs.
     """
     _known(name)
     rows = _finite(rows, least=2)
-    sums, _ = _block_sums((rows - rows.mean())[None], blocks)
-    count = sums.size
-    se = float(np.sqrt(count / (count - 1) * np.square(sums).sum()) / rows.size)
-    if name != "rmse":
-        return se
-    return se / (2 * float(np.sqrt(rows.mean()))) if se else 0.0
+    mean = rows.mean()
+    sums, counts = _block_sums((rows - mean)[None], blocks)
+    moved = sums[0] / counts.mean()
+    return moved / (2 * np.sqrt(mean)) if name == "rmse" and mean > 0 else moved
+
+
+def row_standard_error(name, rows, blocks=None) -> float:
+    """Standard error of one training's metric over its evaluation rows, or blocks of them: the
+    ddof-1 standard deviation of the `influences` over the root of their number."""
+    moved = influences(name, rows, blocks)
+    return float(moved.std(ddof=1) / np.sqrt(moved.size))
 
 
 # Paired comparisons: `baseline` and `challenger` are losses (n,) of the same rows or blocks
@@ -338,23 +343,6 @@ def metric_bootstrap(
         for index in _resamples(np.random.default_rng(seed), rows.size, resamples)
     ]
     return _interval(gap(sums.sum(axis=1), rows.sum()), draws)
-
-
-def influences(name, baseline, challenger, blocks=None) -> np.ndarray:
-    """What each block moves the gap of `metric_bootstrap` by, (blocks,), centered on zero.
-
-    Their ddof-1 standard deviation over the root of their number is the gap's standard error (the
-    delta method). A block counts with its rows; an RMSE moves by the change of its square over
-    twice itself.
-    """
-    _known(name)
-    sums, rows = _block_sums(np.stack(_paired(baseline, challenger)), blocks)
-    means = sums.sum(axis=1, keepdims=True) / rows.sum()
-    moved = (sums - means * rows) / rows.mean()
-    if name == "rmse":  # without any error there is nothing to move either
-        moved /= np.where(means > 0, 2 * np.sqrt(means), 1.0)
-    a, c = moved
-    return c - a if name == "accuracy" else a - c
 
 
 def pairs_apart(name, baseline, challenger, blocks=None, resamples=RESAMPLES, seed=SEED):

@@ -23,7 +23,7 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mononet import experiments, figures, parameters, printing, prose, search, statistics
+from mononet import experiments, figures, frames, parameters, printing, prose, search, statistics
 from mononet.experiments import Chapter, Experiment, Part
 from mononet.models import CATALOGUE, Model, Problem
 from mononet.printing import Column, Html, number, render
@@ -77,7 +77,7 @@ def outer(experiment: Experiment, model: str, partition: int) -> pd.DataFrame:
     folds = KFold(values["outer_folds"], shuffle=True, random_state=partition)
     seeds = range(1 if entry.deterministic else values["final_seeds"])
     seeds = [FIRST_FINAL_SEED + seed for seed in seeds]
-    frames = []
+    outers = []
     for fold, (kept, held) in enumerate(folds.split(whole.X)):
         inside = replace(whole, X=whole.X[kept], y=whole.y[kept])
         best = selection(experiment, entry, inside, [partition, fold])
@@ -96,8 +96,8 @@ def outer(experiment: Experiment, model: str, partition: int) -> pd.DataFrame:
             shared |= {"configuration": json.dumps(best.configuration, sort_keys=True)}
         runs["value"] = runs["value"].fillna(statistics.metric(METRIC, whole.y[held], trivial))
         where = {"partition": partition, "fold": fold, "learned": len(kept), "held": len(held)}
-        frames.append(pd.DataFrame(where | shared, runs.index).join(runs))
-    return pd.concat(frames)
+        outers.append(pd.DataFrame(where | shared, runs.index).join(runs))
+    return pd.concat(outers)
 
 
 def selection(
@@ -169,14 +169,8 @@ def selection_estimate(study: Study) -> Estimate:
 
 def test_estimate(study: Study) -> Estimate:
     """Mean over final seeds on the published test part, its standard error over the test rows."""
-    rows = test_losses(study)
+    rows = frames.test_losses(study)
     return Estimate(float(rows.mean()), statistics.row_standard_error(METRIC, rows))
-
-
-def test_losses(study: Study) -> np.ndarray:
-    """The squared error of each published test row, mean over the final seeds."""
-    arrays = study.record.read_npz("predictions.npz")
-    return np.square(arrays["predictions"].astype(float) - arrays["target"]).mean(axis=0)
 
 
 def estimates(experiment: Experiment) -> pd.DataFrame:
@@ -363,10 +357,14 @@ def _with_error(name: str, error: str):
     return text
 
 
+def _far(value: float, error: float) -> bool:
+    return abs(value) > 2 * error
+
+
 def _seen(value: float, error: float) -> str:
     return (
         "more than twice its standard error"
-        if abs(value) > 2 * error
+        if _far(value, error)
         else "no more than what two standard errors leave open"
     )
 
@@ -469,7 +467,7 @@ def carried(experiment: Experiment, rows: int = 2) -> list[str]:
     studies = {model: headline(experiment, model) for model in models}
     if not all(studies.values()):
         return []
-    losses = pd.DataFrame({model: test_losses(study) for model, study in studies.items()})
+    losses = pd.DataFrame({model: frames.test_losses(study) for model, study in studies.items()})
     worst = losses.mean(axis=1).nlargest(rows).index
     shares, others = losses.loc[worst].sum() / losses.sum(), losses.drop(worst).mean()
     told = (f"{100 * shares[m]:.0f} % of it with {m} ({number(others[m], 2)})" for m in losses)
@@ -505,14 +503,14 @@ def split_words(experiment: Experiment) -> Html:
 def finding(experiment: Experiment) -> Html:
     """The chapter's finding in one sentence."""
     frame = estimates(experiment)
-    told, shares, seen = [], [], []
+    told, shares, far = [], [], []
     for model in experiment.parameters["models"]:
         own, error = frame.loc[model, "mean"], frame.loc[model, "se"]
         if "test" in own.index:
             optimism, hard = own["nested"] - own["selection"], own["test"] - own["nested"]
             shares.append(abs(optimism) < abs(hard))
             noise = [math.hypot(error["nested"], error[name]) for name in ("selection", "test")]
-            seen += [abs(optimism) > 2 * noise[0], abs(hard) > 2 * noise[1]]
+            far += [_far(optimism, noise[0]), _far(hard, noise[1])]
             told.append(
                 f"{number(optimism, 2)} ± {number(noise[0], 2)} of selection optimism and "
                 f"{number(hard, 2)} ± {number(noise[1], 2)} of the published split for {model}"
@@ -529,8 +527,8 @@ def finding(experiment: Experiment) -> Html:
         else "The gap between selection score and published test part is not one thing"
     )
     joint = ": " if shares else " "
-    far = "" if not seen or any(seen) else ", each within two standard errors of zero"
-    return prose.led(f"{lead}{joint}{'; '.join(told)} (MSE in mpg², ± 1 standard error){far}.")
+    near = ", each within two standard errors of zero" if far and not any(far) else ""
+    return prose.led(f"{lead}{joint}{'; '.join(told)} (MSE in mpg², ± 1 standard error){near}.")
 
 
 SHOWN = {

@@ -407,7 +407,7 @@ def finding(experiment: Experiment) -> Html:
         f"{verdict}: over this grid {percent(coupled)} of the trainings with coupled decay end at "
         f"a constant prediction and {percent(decoupled)} of those with decoupled decay"
     )
-    arms = {
+    clauses = {
         "mean, one seed": "of the searches by the mean of one seed a fold, {} end at a "
         "configuration that collapses on some of "
         f"{experiment.parameters['final_seeds']} fresh seeds",
@@ -415,8 +415,8 @@ def finding(experiment: Experiment) -> Html:
         "risk-adjusted, one seed": "with the risk-adjusted objective {}",
         "risk-adjusted, several seeds": "with both {}",
     }
-    if set(arms) <= set(some.index):
-        told = [said.format(f"{number(100 * some[arm], 1)} %") for arm, said in arms.items()]
+    if set(clauses) <= set(some.index):
+        told = [said.format(f"{number(100 * some[arm], 1)} %") for arm, said in clauses.items()]
         text += f"; {', '.join(told)}"
     return prose.led(f"{text}.")
 
