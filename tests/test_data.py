@@ -83,6 +83,16 @@ def test_files_are_as_published(name):
 
 
 @needs_files
+def test_hearts_file_has_more_codes_than_uci_documents(tmp_path):
+    heart = data.load("heart", FOLDER)
+    test = heart.open_test(tmp_path / "ledger.csv", STUDY, "diagnostic", "count the codes")
+    rows = np.concatenate([heart.X_train, test.X])[:, [2, 12]]
+    assert [heart.features[column] for column in (2, 12)] == ["cp", "thal"]
+    counts = [np.sort(np.unique(column, return_counts=True)[1]).tolist() for column in rows.T]
+    assert counts == [[4, 24, 49, 84, 142], [1, 1, 18, 115, 168]]
+
+
+@needs_files
 def test_blog_keeps_posts_whole_and_knows_its_days(tmp_path):
     blog = data.load("blog", FOLDER)
     for seed in range(5):
