@@ -79,13 +79,17 @@ class Chapter:
             if found and absent:
                 text += f", without {', '.join(absent)}"
             lines.append(text + ".")
-        beside = sum(each.study.complete for each in self.beside)
-        lines.append(f"Secondary studies: {beside} of {len(self.beside)} recorded.")
-        whole = len(self.every) == len(self.studies) and beside == len(self.beside)
-        todo = (
-            [] if whole else ["What is missing, where its rows are on the machine, is recorded by:"]
-        )
-        todo += [] if whole else [printing.commands("make studies")]
+        absent = [each for each in self.beside if not each.study.complete]
+        beside = len(self.beside) - len(absent)
+        text = f"Secondary studies: {beside} of {len(self.beside)} recorded"
+        if beside and absent:
+            names = (f"{TITLES[e.study.dataset]}, {e.study.model}, {e.name}" for e in absent)
+            text += f", without {'; '.join(names)}"
+        lines.append(text + ".")
+        todo = []
+        if absent or len(self.every) < len(self.studies):
+            todo.append("What is missing, where its rows are on the machine, is recorded by:")
+            todo.append(printing.commands("make studies"))
         return printing.box("", "What this chapter rests on", prose.bullets(lines), *todo)
 
     def nothing(self) -> Html:
@@ -545,6 +549,33 @@ def inputs(chapter: Chapter) -> Html:
     return Html("".join(parts))
 
 
+def budget(chapter: Chapter) -> Html:
+    """What more trials change for constrained boosting, where such studies are recorded."""
+    items, pairs = [], []
+    for each in prose.changing("n_trials", chapter.beside):
+        dataset = each.study.dataset
+        metric = data.SPECS[dataset].metric
+        factor, rule = printing.scale(metric), parameters.read_rule(dataset)
+        ours, theirs = f"{each.changes['n_trials']} trials", each.headline.parameters["n_trials"]
+        said = f"{TITLES[dataset]}: {prose.on_fresh_folds(each, ours, str(theirs))[0]}."
+        if pair := frames.paired(each.headline, each.study):
+            pair["matters"] = frames.matters(rule, metric, pair["rmse"])
+            pairs.append(pair)
+            said += prose.one_pair(each, "more trials are", factor)
+            said += f" {significant(factor * pair['matters'])} would matter."
+        items.append(said)
+    if not items:
+        return prose.paragraph("This needs a study with more trials beside its headline study.")
+    more, fewer = sum(p["low"] > 0 for p in pairs), sum(p["high"] < 0 for p in pairs)
+    enough = sum(p["gap"] >= p["matters"] for p in pairs)
+    summary = (
+        f"Of {len(pairs)} dataset{'s' if len(pairs) > 1 else ''}, the interval speaks for more "
+        f"trials on {more}, for fewer on {fewer}, and for neither on {len(pairs) - more - fewer}; "
+        f"they gained what would matter on {enough or 'none'}."
+    )
+    return prose.bullets(items) + prose.paragraph(summary)
+
+
 def _loan(chapter: Chapter) -> str:
     if "loan" in chapter.recorded:
         return ""
@@ -564,4 +595,5 @@ SHOWN = {
     "printed orders": printed_orders,
     "constraint": constraint,
     "inputs": inputs,
+    "budget": budget,
 }

@@ -492,11 +492,7 @@ def price(studies: Sequence[Study]) -> Html:
 
 def indicator(found: Sequence[Secondary]) -> Html:
     """What constraining the wrong columns cost, model by model; empty before it is recorded."""
-    both = [
-        each
-        for each in found
-        if "indicator" in each.changes and each.study.complete and each.headline.complete
-    ]
+    both = changing("indicator", found)
     if not both:
         return not_yet("those studies")
     factor, items = printing.scale(data.SPECS[both[0].study.dataset].metric), []
@@ -527,36 +523,59 @@ def inputs(found: Sequence[Secondary], recorded: Sequence[Study], rule: Mapping)
     gain beyond the rule's bar goes towards hgb-monotone; empty before it is recorded."""
     boosted = next((study for study in recorded if study.model == "hgb-monotone"), None)
     items = []
-    for each in found:
-        if "inputs" not in each.changes or not (each.study.complete and each.headline.complete):
-            continue
-        dataset, ours = each.study.dataset, each.changes["inputs"]
-        metric, theirs = data.SPECS[dataset].metric, each.headline.parameters["inputs"]
+    for each in changing("inputs", found):
+        metric = data.SPECS[each.study.dataset].metric
+        ours, theirs = each.changes["inputs"], each.headline.parameters["inputs"]
         factor, sign = printing.scale(metric), 1 if MINIMIZED[metric] else -1
-        fresh = [study.runs("validation") for study in (each.study, each.headline)]
-        (after, before), sd = [frames.fresh_mean(f) for f in fresh], max(map(frames.fold_sd, fresh))
-        gained, digits = sign * (before - after), decimals(factor * sd)
-        new, old = (number(factor * value, digits) for value in (after, before))
-        text = (
-            f"{each.study.model}, {printing.metric_title(dataset)} on fresh folds: {new} with "
-            f"{ours} inputs and {old} with the {theirs} ones, {significant(abs(gained) / sd)} seed "
-            f"standard deviations {'better' if gained > 0 else 'worse'}"
-        )
-        last = ""
-        if pair := frames.paired(each.headline, each.study):
-            last = f" On the test rows one pair differs by {interval(pair, factor)}, positive "
-            last += f"where {ours} inputs are better."
+        text, gained, sd = on_fresh_folds(each, f"{ours} inputs", f"the {theirs} ones")
+        last = one_pair(each, f"{ours} inputs are", factor)
         if boosted is not None:
             goal = frames.fresh_mean(boosted.runs("validation"))
-            away = sign * (before - goal)
+            away = sign * (frames.fresh_mean(each.headline.runs("validation")) - goal)
             if rule["gap_over_sd"] * sd < gained < away:
                 share = f"{100 * gained / away:.0f} % of the way to hgb-monotone"
-                text += f", {share} ({number(factor * goal, digits)})"
+                text += f", {share} ({number(factor * goal, decimals(factor * sd))})"
                 if pair := frames.paired(boosted, each.study):
                     last += f" It then differs from hgb-monotone by {interval(pair, factor)}, "
                     last += "positive where the network is better."
         items.append(f"{text}.{last}")
     return bullets(items) if items else Html("")
+
+
+def changing(name: str, found: Sequence[Secondary]) -> list[Secondary]:
+    """The secondary studies that change this parameter, recorded with their headline studies."""
+    both = [each for each in found if each.study.complete and each.headline.complete]
+    return [each for each in both if name in each.changes]
+
+
+def on_fresh_folds(each: Secondary, ours: str, theirs: str) -> tuple[str, float, float]:
+    """What a change does on fresh folds, as a clause; the gain, and the larger seed sd of the two
+    sides, on the scale of the metric."""
+    metric = data.SPECS[each.study.dataset].metric
+    factor, sign = printing.scale(metric), 1 if MINIMIZED[metric] else -1
+    fresh = [study.runs("validation") for study in (each.study, each.headline)]
+    (after, before), sd = [frames.fresh_mean(f) for f in fresh], max(map(frames.fold_sd, fresh))
+    gained, digits = sign * (before - after), decimals(factor * sd)
+    new, old = (number(factor * value, digits) for value in (after, before))
+    apart = "which seeds do not move"
+    if sd > 0:
+        apart = f"{significant(abs(gained) / sd)} seed standard deviations "
+        apart += "better" if gained > 0 else "worse"
+    text = (
+        f"{each.study.model}, {printing.metric_title(each.study.dataset)} on fresh folds: {new} "
+        f"with {ours} and {old} with {theirs}, {apart}"
+    )
+    return text, gained, sd
+
+
+def one_pair(each: Secondary, better: str, factor: float) -> str:
+    """The gap of one pair on the test rows, as a sentence, where these are paired."""
+    if not (pair := frames.paired(each.headline, each.study)):
+        return ""
+    return (
+        f" On the test rows one pair differs by {interval(pair, factor)}, positive where {better} "
+        "better."
+    )
 
 
 def interval(pair: Mapping, factor: float, unit: str = "") -> str:

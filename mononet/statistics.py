@@ -120,9 +120,15 @@ def iqm(values) -> float:
 def summarize(values) -> Summary:
     """n, mean, std (ddof 1), median and IQM of `values` (n,)."""
     values = _finite(values)
-    std = float(np.std(values, ddof=1)) if values.size > 1 else float("nan")
+    std = float(np.sqrt(_variance(values))) if values.size > 1 else float("nan")
     mean, median = float(values.mean()), float(np.median(values))
     return Summary(values.size, mean, std, median, iqm(values))
+
+
+def _variance(values: np.ndarray) -> np.ndarray:
+    """ddof-1 variance over the last axis, about the first value: exactly zero where all are equal,
+    which the distance from their mean need not be in floating point."""
+    return np.var(values - values[..., :1], axis=-1, ddof=1)
 
 
 def iqm_interval(values, resamples=RESAMPLES, seed=SEED) -> Interval:
@@ -140,7 +146,7 @@ def seed_sd(values) -> float:
     values = _finite(values, ndim=2)
     if values.shape[1] < 2:
         raise StatisticsError("one seed a fold has no spread over seeds; two are needed")
-    return float(np.sqrt(np.var(values, axis=1, ddof=1).mean()))
+    return float(np.sqrt(_variance(values).mean()))
 
 
 def expected_best_of(k, sd, loss=0.0, repetitions=20_000, seed=SEED) -> float:
@@ -395,7 +401,7 @@ def two_component_t(baseline, challenger) -> TwoComponentT:
     baseline, challenger = _two_level(baseline, challenger)
     blocks = baseline.mean(axis=0) - challenger.mean(axis=0)
     samples = [baseline.mean(axis=1), challenger.mean(axis=1), blocks]
-    terms = np.array([np.var(each, ddof=1) / each.size for each in samples])
+    terms = np.array([_variance(each) / each.size for each in samples])
     dfs = np.array([each.size - 1 for each in samples])
     mean, total = float(blocks.mean()), float(terms.sum())
     if total == 0:

@@ -10,7 +10,17 @@ import pytest
 from conftest import quick_of, write_rows
 from sklearn.metrics import log_loss
 
-from mononet import comparison, data, frames, pages, parameters, printing, prose, recording
+from mononet import (
+    comparison,
+    data,
+    frames,
+    pages,
+    parameters,
+    printing,
+    prose,
+    recording,
+    secondary,
+)
 from mononet.study import Study
 
 pytestmark = pytest.mark.xdist_group("results")
@@ -144,6 +154,38 @@ def test_a_printed_order_is_held_against_the_interval(
     assert said in shown and "past none of the printed networks" in shown
     monkeypatch.setattr(comparison, "contests", lambda _: {})
     assert comparison.printed_orders(two) == ""
+
+
+@pytest.mark.parametrize(
+    ("gap", "spread", "values", "said", "speaks", "enough"),
+    [
+        (1.0, 2.0, (6.9, 7.1), "1.4 {} worse", (0, 0, 1), "none"),
+        (3.0, 1.0, (5.9, 6.1), "5.7 {} better", (1, 0, 0), "1"),
+        (-2.0, 1.0, (6.0, 6.0), "which seeds do not move", (0, 1, 0), "none"),
+    ],
+)
+def test_a_larger_budget_is_told_by_what_it_bought(
+    quick, monkeypatch, gap, spread, values, said, speaks, enough
+):
+    every = secondary.of("auto_mpg", quick | {"n_trials": 50})
+    each = next(e for e in every if e.name == "250 trials")
+    other = {250: values, 50: (6.8, 6.8) if values[0] != values[1] else values}
+
+    def runs(study, split):
+        value = other[study.parameters["n_trials"]]
+        return pd.DataFrame({"partition": 1, "fold": 0, "seed": [0, 1], "value": value})
+
+    monkeypatch.setattr(Study, "runs", runs)
+    monkeypatch.setattr(Study, "complete", True)
+    pair = {"gap": gap, "low": gap - spread, "high": gap + spread, "rmse": 3.5}
+    monkeypatch.setattr(frames, "paired", lambda *_: dict(pair))
+    shown = text(comparison.budget(comparison.Chapter((each.headline,), (each,))))
+    assert f" with 250 trials and {other[50][0]:.2f} with 50, " in shown
+    assert said.format("seed standard deviations") in shown
+    assert "positive where more trials are better. 1.7 would matter." in shown
+    summary = "Of 1 dataset, the interval speaks for more trials on {}, for fewer on {}, and for "
+    assert (summary + "neither on {}; ").format(*speaks) in shown
+    assert f"they gained what would matter on {enough}." in shown
 
 
 def test_collapses_count_what_the_metric_defines(two, monkeypatch):

@@ -5,7 +5,7 @@ import inspect
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -97,6 +97,13 @@ def test_seed_sd_leaves_out_the_folds_difficulty():
     assert s.seed_sd([[1, 1], [5, 5]]) == 0
     with pytest.raises(StatisticsError, match="one seed a fold"):
         s.seed_sd([[1.0], [2.0]])
+
+
+@given(value=losses, seeds=st.integers(2, 20))
+@example(value=1 / 49, seeds=20)  # the mean of twenty of these is another number
+def test_seeds_that_move_nothing_have_no_spread(value, seeds):
+    assert s.seed_sd([[value] * seeds, [2 * value] * seeds]) == 0
+    assert s.summarize([value] * seeds).std == 0
 
 
 def test_expected_best_of():
