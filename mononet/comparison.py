@@ -112,7 +112,7 @@ def estimators(chapter: Chapter) -> Html:
     for dataset, found in chapter.recorded.items():
         local = data.routes(dataset, found[0].parameters["data_dir"]).local
         y_train = recording.load(found[0]).y_train if local else None
-        shown.append(tables.estimators(found, y_train))
+        shown.append(prose.led(f"{TITLES[dataset]}.") + tables.estimators(found, y_train))
     return Html("".join(shown))
 
 
@@ -562,7 +562,7 @@ def budget(chapter: Chapter) -> Html:
             pair["matters"] = frames.matters(rule, metric, pair["rmse"])
             pairs.append(pair)
             said += prose.one_pair(each, "more trials are", factor)
-            said += f" {significant(factor * pair['matters'])} would matter."
+            said += f" A gain of {significant(factor * pair['matters'])} would matter."
         items.append(said)
     if not items:
         return prose.paragraph("This needs a study with more trials beside its headline study.")

@@ -61,6 +61,8 @@ def test_every_part_works_on_what_is_recorded(two):
         shown = two.show(name)
         assert not re.search(r"\bnan\b|None", text(shown)), name
     assert two.show("selection").count("<img") == 1
+    named = re.findall(r"(Auto MPG|COMPAS) ?\. Every estimator", text(two.show("estimators")))
+    assert named == ["Auto MPG", "COMPAS"]
 
 
 def test_nothing_recorded_is_said_everywhere(tmp_path):
@@ -182,7 +184,7 @@ def test_a_larger_budget_is_told_by_what_it_bought(
     shown = text(comparison.budget(comparison.Chapter((each.headline,), (each,))))
     assert f" with 250 trials and {other[50][0]:.2f} with 50, " in shown
     assert said.format("seed standard deviations") in shown
-    assert "positive where more trials are better. 1.7 would matter." in shown
+    assert "positive where more trials are better. A gain of 1.7 would matter." in shown
     summary = "Of 1 dataset, the interval speaks for more trials on {}, for fewer on {}, and for "
     assert (summary + "neither on {}; ").format(*speaks) in shown
     assert f"they gained what would matter on {enough}." in shown
