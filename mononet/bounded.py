@@ -90,9 +90,11 @@ def size(comparison: Comparison) -> list[Part]:
 def _sizes(frame: pd.DataFrame, challenger: str) -> str:
     shares = chain([f"{100 * share:.0f}" for share in frame["share"]])
     told = chain([printing.plus_minus(row.gap, row.se) for row in frame.itertuples()])
+    over = "folds" if frame["folds"].min() > 1 else "seeds, of one holdout"
     return (
         f"with {shares} % of the training rows, epochs chosen again at each size, the gap of the "
-        f"loss on validation folds, positive for {challenger}, is {told} (standard errors)"
+        f"loss on validation folds, positive for {challenger}, is {told} (standard errors over "
+        f"{over})"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mononet import bounded, data, rungs
+from mononet import bounded, data, groups, rungs
 from mononet import middle_rungs as middle
 from mononet.evidence import UNREADABLE, Comparison, usable
 from mononet.ladder import (
@@ -71,6 +71,14 @@ def checks(comparison: Comparison) -> list[tuple[str, bool | None]]:
         ("test interval above zero", row["low"] > 0 if "low" in row else None),
         (f"not worse on {shifted}", middle.holds(slice_row, WIN)),
     ]
+
+
+def moved(comparison: Comparison) -> bool:
+    """`groups.moved` of the two studies; False without groups, or where files do not say."""
+    try:
+        return bool(comparison.rule.get("groups")) and groups.moved(*comparison.both)
+    except (*UNREADABLE, ValueError):
+        return False
 
 
 # --- the words of the sentence ------------------------------------------------------------------

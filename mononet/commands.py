@@ -16,6 +16,7 @@ from pathlib import Path
 import papermill
 from nbclient.exceptions import DeadKernelError
 from papermill.exceptions import PapermillExecutionError
+from papermill.iorw import write_ipynb
 from traitlets.config import Config
 
 from mononet import data, parameters, recording, review, runlog, secondary, site, tables
@@ -48,7 +49,7 @@ def execute(notebook: str, values: dict, output: Path, *, train: bool, visible: 
         # A socket of this user instead of a port; a folder for each kernel keeps those of
         # notebooks that are executed at the same time apart.
         sockets = {"transport": "ipc", "ip": str(Path(folder) / "kernel")}
-        papermill.execute_notebook(
+        executed = papermill.execute_notebook(
             ROOT / "notebooks" / f"{notebook}.ipynb",
             output,
             parameters=values,
@@ -60,6 +61,9 @@ def execute(notebook: str, values: dict, output: Path, *, train: bool, visible: 
             # At once: a kernel that is asked to stop prints an error that is none.
             config=Config(KernelManager=sockets, NotebookClient={"shutdown_kernel": "immediate"}),
         )
+    for path in ("input_path", "output_path"):  # the site offers the copy, and not this machine
+        executed.metadata.papermill.pop(path, None)
+    write_ipynb(executed, str(output))
     return output
 
 

@@ -112,7 +112,7 @@ def estimators(chapter: Chapter) -> Html:
     for dataset, found in chapter.recorded.items():
         local = data.routes(dataset, found[0].parameters["data_dir"]).local
         y_train = recording.load(found[0]).y_train if local else None
-        shown.append(prose.led(f"{TITLES[dataset]}.") + tables.estimators(found, y_train))
+        shown.append(tables.estimators(found, y_train))
     return Html("".join(shown))
 
 
@@ -156,7 +156,7 @@ def means(chapter: Chapter) -> Html:
         chapter.estimators,
         cell,
         "Test mean ± standard deviation over n final seeds",
-        f"{titles}; a cell with another n says so, and a model that seeds do not move has 1. In "
+        f"{titles}; a cell with another n says so, and a model that draws nothing has 1. In "
         "the order of the catalogue, which is no ranking. A dash: not "
         "recorded yet, or not among the dataset's models."
         + (" *Validation-level." if chapter.estimators["level"].notna().any() else ""),

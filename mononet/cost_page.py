@@ -92,7 +92,8 @@ def stacks(experiment: Experiment) -> Html:
         f"trainings of {EPOCHS} epochs over {ROWS} rows a second (higher is better)."
     )
     alt = "Microseconds of a step of a run: " + "; ".join(
-        f"{n} runs {significant(us)}" for n, us in zip(rows["runs"], rows["us"], strict=True)
+        f"{n} run{'s' if n > 1 else ''} {significant(us)}"
+        for n, us in zip(rows["runs"], rows["us"], strict=True)
     )
     return figures.show(figure, f"{alt}.", caption, source(experiment, "cells", "rate"))
 

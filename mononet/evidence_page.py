@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from mononet import claims, data, evidence, intervals, parameters
+from mononet import claims, data, evidence, groups, intervals, parameters
 from mononet.evidence import Comparison
 from mononet.ladder import RUNGS, Ladder, chain
 from mononet.printing import NONE, TITLES, Column, Html, render
@@ -136,7 +136,8 @@ def noises(found: Sequence[Case]) -> Html:
 
 def other_intervals(found: Sequence[Case]) -> Html:
     """The gap of every comparison under the intervals that did not decide."""
-    return Html("".join(intervals.table(case.comparison) for case in found))
+    shown = "".join(intervals.table(case.comparison) for case in found)
+    return Html(shown) if shown else paragraph("No recorded gap can be read here.")
 
 
 def claim(found: Sequence[Case]) -> Html:
@@ -174,10 +175,16 @@ def log(found: Sequence[Case]) -> Html:
     table = render(frame, columns, "The decision log", note, corner="decision")
     standing = found[0].comparison.standing
     which = led("The rule.", f"This decision rests on {standing.name}.", standing.said)
-    reopen = paragraph("Whatever is lacking, this reopens the decision:") + bullets(
-        rule["triggers"]
-    )
+    reopen = paragraph("Whatever is lacking, this reopens the decision:") + triggers(found)
     return Html(table + which + reopen)
+
+
+def triggers(found: Sequence[Case]) -> Html:
+    """What reopens the decision, as the rule lists it; that about groups says where it is met."""
+    met = [case.title for case in found if claims.moved(case.comparison)]
+    rule = found[0].comparison.rule
+    said = f" Met by {'; '.join(met)}." if met else ""
+    return bullets([t + said if groups.TRIGGER in t else t for t in rule["triggers"]])
 
 
 SHOWN_ON_PAGE: dict[str, Callable[[Sequence[Case]], Html]] = {
@@ -189,6 +196,7 @@ SHOWN_ON_PAGE: dict[str, Callable[[Sequence[Case]], Html]] = {
     "intervals": other_intervals,
     "claim": claim,
     "log": log,
+    "triggers": triggers,
 }
 
 

@@ -1,7 +1,8 @@
 """The figures of a results page, each made from recorded studies, with its alt text and caption.
 
-A function returns the whole HTML figure. Colors are those of seaborn's color-blind palette, one a
-model wherever it appears, doubled by a marker; pictures are SVG, the same bytes for the same data.
+A function returns the whole HTML figure. Colors are those of seaborn's color-blind palette and an
+indigo, one a model wherever it appears, doubled by a marker; pictures are SVG, the same bytes for
+the same data.
 """
 
 from __future__ import annotations
@@ -18,18 +19,20 @@ import numpy as np
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from mononet import data, frames, printing
+from mononet import data, frames, printing, tables
 from mononet.models import CATALOGUE
-from mononet.printing import Html, plus_minus, significant
+from mononet.printing import Html, significant
 from mononet.search import MINIMIZED
 from mononet.study import Study
 
 WIDTH = 7.2  # inches: that of the text on a desktop
 LEAST = 0.8  # of its size, on a narrow screen; what does not fit then scrolls
 PALETTE = sns.color_palette("colorblind", 10)
-# In the order of the catalogue; yellow (8) is left out, it cannot be seen on white.
-COLORS = dict(zip(CATALOGUE, (PALETTE[i] for i in (0, 1, 2, 3, 4, 7, 5, 6, 9)), strict=True))
-MARKERS = dict(zip(CATALOGUE, "osD^vPX*h", strict=True))
+# In the order of the catalogue. Yellow (8) cannot be seen on white, and gray is no model's.
+INDIGO = mpl.colors.to_rgb("#332288")
+SHADES = (*(PALETTE[i] for i in (0, 1, 2, 3, 4, 5, 6, 9)), INDIGO)
+COLORS = dict(zip(CATALOGUE, SHADES, strict=True))
+MARKERS = dict(zip(CATALOGUE, "osD^vX*hP", strict=True))
 GRAY = "0.45"
 STYLE = {
     "svg.hashsalt": "mononet",
@@ -102,9 +105,9 @@ def noises(studies: Sequence[Study]) -> Html:
     for axis in (left, right):
         axis.grid(axis="x", color="0.9")
         axis.set_axisbelow(True)
+    mean = tables.mean_std(spec.metric, frame["n"].max())
     told = "; ".join(
-        f"{m} {plus_minus(factor * r['mean'], factor * r['std'])}, standard error over rows "
-        f"{printing.significant(factor * r['row_se'])}"
+        f"{m} {mean(r)}, standard error over rows {printing.significant(factor * r['row_se'])}"
         for m, r in frame.iterrows()
     )
     caption = (
@@ -114,6 +117,8 @@ def noises(studies: Sequence[Study]) -> Html:
         "the same dots, the gray bar one training (the first final seed) ± 1 standard error over "
         "the test rows. More seeds narrow the diamond's interval and leave the gray bar as it is."
     )
+    if still := [model for model, row in frame.iterrows() if row["std"] == 0]:
+        caption += f" No colored bar: every seed of {' and '.join(still)} has the same value."
     alt = f"Test {title} of every seed, and its standard error over test rows: {told}."
     return show(figure, alt, caption, printing.source(studies, "runs.csv", "predictions.npz"))
 
@@ -182,9 +187,13 @@ def curves(studies: Sequence[Study]) -> Html:
         boosted = study.model.startswith("hgb")
         axis.set_xlabel("boosting iteration" if boosted else "epoch")
         told.append(f"{study.model} chose {study.selected.stage}")
-        learned += [by_run[np.isfinite(by_run)].mean(axis=1).to_numpy()]
+        learned += [by_run[np.isfinite(by_run) & (by_run > 0)].mean(axis=1).dropna().to_numpy()]
     if MINIMIZED[spec.metric]:
-        _log_axis(axes, factor * np.concatenate(learned))
+        values = factor * np.concatenate(learned)
+        best, worst = values.min(), min(values.max(), 12 * values.min())
+        # Half as much room below as above: training may leave the axis at the bottom, the first
+        # epochs and collapsed runs at the top.
+        _error_axis(axes, best / min(2.5, math.sqrt(worst / best)), worst)
     for axis in axes[::3]:
         axis.set_ylabel(printing.metric_title(studies[0].dataset))
     caption = (
@@ -197,13 +206,13 @@ def curves(studies: Sequence[Study]) -> Html:
     return show(figure, alt, caption, printing.source(staged, "curves.csv"))
 
 
-def _log_axis(axes, validation: np.ndarray) -> None:
-    """A logarithmic axis around the validation values: training may leave it at the bottom,
-    the first epochs and collapsed runs at the top."""
-    values = validation[np.isfinite(validation) & (validation > 0)]
-    axes[0].set(yscale="log", ylim=(values.min() / 2.5, min(values.max(), 12 * values.min())))
-    for axis in axes:
-        plain_log(axis)
+def _error_axis(axes, low: float, high: float) -> None:
+    """The shared axis of an error, logarithmic where its ends are far apart."""
+    axes[0].set_ylim(low, high)
+    if high > 4 * low:
+        axes[0].set_yscale("log")
+        for axis in axes:
+            plain_log(axis)
 
 
 def plain_log(axis, subs: Sequence[int] = (1, 2, 3, 5, 7)) -> None:
@@ -276,7 +285,7 @@ def trials(studies: Sequence[Study]) -> Html:
     figure, axes = panels(len(studies), 3, 1.9, sharex=True, sharey=True)
     if minimized:
         worst = min(1.3 * finite.max(), 20 * good)
-        axes[0].set(yscale="log", ylim=(0.9 * good, worst))
+        _error_axis(axes, 0.9 * good, worst)
     else:
         worst = finite.min() - 0.05 * (good - finite.min()) - 1e-9
         axes[0].set(ylim=(worst, good + 0.05 * (good - worst)))
@@ -290,8 +299,6 @@ def trials(studies: Sequence[Study]) -> Html:
         axis.step(trial, best, where="post", color="k", lw=1.2)
         axis.set_title(model)
         axis.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
-        if minimized:
-            plain_log(axis)
     for axis in axes[::3]:
         axis.set_ylabel("objective" + (f" ({printing.UNITS[spec.name]})" if minimized else " (%)"))
     for axis in axes[-3:]:

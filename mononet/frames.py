@@ -62,6 +62,7 @@ def _estimators(study: Study) -> dict:
         "cv_score": study.selected.mean,
         "fresh": fresh_mean(fresh),
         "fresh_sd": fold_sd(fresh) if not study.entry.deterministic else np.nan,
+        "fresh_noise": partition_noise(fresh),
         "n": summary.n,
         "mean": summary.mean,
         "std": summary.std,
@@ -73,6 +74,7 @@ def _estimators(study: Study) -> dict:
         "block_se": statistics.row_standard_error(spec.metric, rows, arrays["block"])
         if finite
         else np.nan,
+        "distinct": len(distinct(arrays["predictions"])),
         "constant": int(test["constant"].sum()),
         "one_sided": int(test["one_sided"].sum()),
         "outliers": int(statistics.outlier(values).sum()) if spec.metric == "mse" else np.nan,
@@ -101,6 +103,16 @@ def fold_sd(fresh: pd.DataFrame, column: str = "value") -> float:
         return math.nan
     by_seed = fresh.pivot_table(index=["partition", "fold"], columns="seed", values=column)
     return statistics.seed_sd(by_seed.to_numpy())
+
+
+def partition_noise(fresh: pd.DataFrame) -> float:
+    """Sd by which another partition into folds moves the difference between a score on one
+    partition and the mean of these: the partition that selected and these are draws of one kind."""
+    by_partition = fresh.groupby("partition")["value"].agg(
+        lambda v: v.astype(float).mean(skipna=False)
+    )
+    count = len(by_partition)
+    return float(by_partition.std(ddof=1) * np.sqrt(1 + 1 / count)) if count > 1 else np.nan
 
 
 def trivial(studies: Sequence[Study], y_train: np.ndarray | None) -> dict[str, float]:
@@ -306,12 +318,20 @@ def test_losses(study: Study) -> np.ndarray:
     return statistics.row_loss("regression", arrays["target"], arrays["predictions"]).mean(axis=0)
 
 
+def distinct(predictions: np.ndarray) -> np.ndarray:
+    """The first seed of every trained model among `predictions` (seeds, rows): seeds that move
+    nothing train one model, however many they are."""
+    return np.sort(np.unique(predictions, axis=0, return_index=True)[1])
+
+
 def pairs_apart(baseline: Study, challenger: Study) -> np.ndarray:
-    """`statistics.pairs_apart` over all pairs of trained models, baseline seeds × challenger's,
+    """`statistics.pairs_apart` over all pairs of trained models, the baseline's × the challenger's,
     those with a prediction that is not finite left out."""
     metric = data.SPECS[challenger.dataset].metric
+    both, _, _ = _on_the_same_rows(baseline, challenger)
     sides, block = by_row(baseline, challenger)
-    a, c = (side[np.isfinite(side).all(axis=1)] for side in sides)
+    a, c = (side[distinct(each)] for side, each in zip(sides, both, strict=True))
+    a, c = (side[np.isfinite(side).all(axis=1)] for side in (a, c))
     return statistics.pairs_apart(metric, a, c, block)
 
 

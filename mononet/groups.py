@@ -25,6 +25,7 @@ RATES = {
     "error": "error rate",
 }
 MOVES = 0.05  # of a false positive rate between two models: a trigger of the rule
+TRIGGER = "false positive rate moves"  # in the rule's words
 
 
 def frame(studies: Sequence[Study]) -> pd.DataFrame:
@@ -140,6 +141,15 @@ def words(studies: Sequence[Study], rule: Mapping) -> Html:
     small = long[(long["rate"] == "error") & long["value"].isna()]["group"].unique()
     after = f" Too few rows to say anything about: {', '.join(small)}." if len(small) else ""
     return Html(f"<ul>{items}</ul><p>{html.escape(_trigger(shown, rule) + after)}</p>")
+
+
+def moved(challenger: Study, baseline: Study) -> bool:
+    """Whether a group's mean false positive rate moves by more than `MOVES` between the two."""
+    long = frame([challenger, baseline])
+    long = long[(long["rate"] == "false_positive") & (long["group"] != "all test rows")]
+    rates = long.pivot_table(index="group", columns="model", values="value")
+    apart = rates[challenger.model] - rates[baseline.model]
+    return bool((apart.abs() > MOVES).any())
 
 
 def _apart(rows: pd.DataFrame) -> str:

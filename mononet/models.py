@@ -445,10 +445,10 @@ CATALOGUE: dict[str, Model] = {
         NetworkModel("mixed-residual", "mixed", residual=True),
         NetworkModel("split-residual", "split", residual=True),
         NetworkModel("deep", None, residual=True, depths=DEEP),
-        NetworkModel("mlp", "free"),
         Boosting("hgb-monotone", monotone=True),
         Boosting("hgb", monotone=False),
         LinearModel(),
+        NetworkModel("mlp", "free"),
     )
 }
 FLAVORS = ("mixed", "split", "mixed-residual", "split-residual", "deep")

@@ -104,7 +104,7 @@ class Page:
         protocol = (
             f"Each of them: {given['n_trials']} trials, {folds} × {given['search_seeds']} runs a "
             f"trial (folds × seeds), then {given['final_seeds']} final seeds; a model that "
-            "seeds do not move has one seed throughout."
+            "draws nothing has one seed throughout."
         )
         return Html(box("", "What this page rests on", f"{done} {protocol}") + self.missing())
 
@@ -234,7 +234,7 @@ class Page:
         """Words of `prose`, or of `evidence_page`, by name."""
         if name in evidence_page.SHOWN_ON_PAGE:
             return evidence_page.show(name, self.evidence)
-        if name in ("decision", "limits", "triggers"):
+        if name in ("decision", "limits"):
             rule = self.rule
             return prose.decision(rule) if name == "decision" else prose.bullets(rule[name])
         if name in ("agreement", "base_rate"):

@@ -161,21 +161,26 @@ def selection(studies: Sequence[Study]) -> Html:
     unit = unit_of(spec.name)
     harder = int((sign * (frame["mean"] - frame["fresh"]).astype(float) > 0).sum())
 
-    digits = decimals(whole)
-    same = "about the same" if round(luck, digits) == 0 else "a better value"
+    digits, noise = decimals(whole), abs(sign) * frame["fresh_noise"].astype(float).mean()
 
     def apart(value: float) -> str:
         return f"{number(abs(value), digits)}{unit} {'worse' if value >= 0 else 'better'}"
 
+    chosen = "holdout" if spec.holdout else "folds"
     many = f" for {harder} of the {len(frame)} models the test part is the harder of the two."
     return paragraph(
         f"Averaged over the models, the test value is {apart(whole)} than the score that selected "
         "the configuration.",
         "On fresh folds of the same training rows, where nothing was selected, the same "
-        f"configurations are {apart(luck)} than that score: so much was luck with the folds."
-        if round(luck, digits) > 0
-        else "On fresh folds of the same training rows, where nothing was selected, the same "
-        f"configurations come to {same}: luck with the folds does not explain the difference.",
+        "configurations "
+        + (f"are {apart(luck)} than" if round(luck, digits) else "come to about the same as")
+        + f" that score: luck with the {chosen} that selected"
+        + (
+            "."
+            if luck > 2 * noise
+            else " does not show, since another partition moves such a difference by a standard "
+            f"deviation of {significant(noise)}."
+        ),
         "Luck with the rows themselves, which all these folds share, would not show here.",
         f"From the fresh folds to the test part they are {apart(rest)};"
         + (many if len(frame) > 1 else " the test part has rows of its own."),

@@ -213,9 +213,8 @@ def balance(experiment: Experiment) -> Html:
     """Rows and labels of each training part."""
     items = []
     for row in experiment.table("labels").to_dict("records"):
-        share = (
-            f"{row['count']:,} of {row['rows']:,} training rows ({row['count'] / row['rows']:.1%})"
-        )
+        percent = f"{100 * row['count'] / row['rows']:.1f} %"
+        share = f"{row['count']:,} of {row['rows']:,} training rows ({percent})"
         if row["task"] == "classification":
             items.append(f"{TITLES[row['dataset']]}: {share} are positive.")
         else:

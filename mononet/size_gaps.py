@@ -42,9 +42,9 @@ def table(studies: Sequence[Study]) -> tuple[pd.DataFrame, str] | None:
 def gaps(
     frame: pd.DataFrame, challenger: str, baseline: str, shares: Sequence[float] = SHARES
 ) -> pd.DataFrame | None:
-    """A row a share: rows (mean over folds), mean gap in the loss over folds (positive: the
-    challenger is better) and its standard error, over folds, or over the seeds of both sides where
-    there is one fold; None unless both models have every share."""
+    """A row a share: rows (mean over folds), number of folds, mean gap in the loss over folds
+    (positive: the challenger is better) and its standard error, over folds, or over the seeds of
+    both sides where there is one fold; None unless both models have every share."""
     found = []
     for share in shares:
         part = frame[np.isclose(frame["share"], share)]
@@ -66,5 +66,5 @@ def gaps(
             spreads = [statistics.seed_sd(s) / np.sqrt(s.shape[1]) for s in sides if s.shape[1] > 1]
             se = float(np.hypot.reduce(spreads)) if spreads else np.nan
         rows = round(part["rows"].mean())
-        found.append({"share": share, "rows": rows, "gap": gap, "se": se})
+        found.append({"share": share, "rows": rows, "folds": len(a), "gap": gap, "se": se})
     return pd.DataFrame(found)

@@ -306,12 +306,13 @@ def learned(experiment: SizeTable) -> Html:
         if mean is None:
             unknown.append(TITLES[dataset])
             continue
-        found = of.groupby(["rows", "model"], sort=False)["loss"].mean()
-        above = found[found > mean].groupby("rows", sort=True)
+        sizes = of.groupby("share")["rows"].mean().round().astype(int)  # folds differ by a row
+        found = of.groupby(["share", "model"], sort=False)["loss"].mean()
+        above = found[found > mean].groupby("share", sort=True)
         told = [
-            f"with {rows:,} rows "
+            f"with {sizes[share]:,} rows "
             + chain([f"{model} ({significant(loss, 3)})" for (_, model), loss in each.items()])
-            for rows, each in above
+            for share, each in above
         ]
         items.append(
             f"{TITLES[dataset]}: predicting the mean of the training rows costs "

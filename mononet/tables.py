@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from mononet import data, frames, parameters, printing
+from mononet.models import CATALOGUE
 from mononet.printing import NONE, TITLES, Column, Html, number, plus_minus, render, significant
 from mononet.secondary import Secondary
 from mononet.study import Study
@@ -109,7 +110,7 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
     note = (
         "Test: mean ± standard deviation over n final seeds (ddof 1); median; interquartile mean "
         "with its interval, retraining only; standard error over test rows of one training, the "
-        "first final seed. A model that seeds do not move has n = 1. Runs: how many "
+        "first final seed. A model that draws nothing has n = 1. Runs: how many "
         "of the n. *The CV score is the mean of the selected trial, "
         "the best of many by its objective, and no estimate of test error; "
         "fresh folds are validation values of the same configuration on partitions that selected "
@@ -120,11 +121,27 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
     for study in studies:
         if why := study.validation_level():
             note += f" {study.model} is validation-level: {why}."
+    note += _still(frame)
     if not trivial:
         note += " The trivial predictor needs the training rows, which are not on this machine."
     files = printing.source(studies, "runs.csv", "predictions.npz", "trials.csv")
-    title = f"Every estimator of every model, {printing.metric_title(dataset)}"
+    title = f"{TITLES[dataset]}: every estimator of every model, {printing.metric_title(dataset)}"
     return render(_with_level(frame), columns, title, note, source=files, corner="model")
+
+
+def _still(frame: pd.DataFrame) -> str:
+    """Said of models whose final seeds all have one value: one trained model, or several that the
+    metric cannot tell apart."""
+    still = frame[(frame["std"] == 0) & (frame["n"] > 1)]
+    said = ""
+    for model, row in still.iterrows():
+        what = (
+            "are one and the same model and count as one: its selected configuration draws nothing"
+            if row["distinct"] == 1
+            else "differ in their predictions, and in no value of the metric"
+        )
+        said += f" ± 0: the {row['n']:.0f} final trainings of {model} {what}."
+    return said
 
 
 def costs(studies: Sequence[Study]) -> Html:
@@ -161,9 +178,14 @@ def configurations(studies: Sequence[Study]) -> Html:
         "iterations offered was chosen. The objective is what the search looked at; the one-sigma "
         "bound, unless the parameters say otherwise."
     )
-    frame.index = [name.replace("_", " ") for name in frame.index]
+    metric = data.SPECS[studies[0].dataset].metric
+    printed = frame.rename(lambda name: name.replace("_", " "))
+    printed.loc["objective"] = [printing.scale(metric) * value for value in frame.loc["objective"]]
+    printed = printed.rename(
+        {"objective": f"objective, {printing.metric_title(studies[0].dataset)}"}
+    )
     title, files = "The selected configurations", printing.source(studies, "trials.csv")
-    return render(frame, columns, title, note, source=files, corner="choice")
+    return render(printed, columns, title, note, source=files, corner="choice", numbers=frame)
 
 
 def checks(studies: Sequence[Study]) -> Html:
@@ -375,7 +397,7 @@ def constraints(dataset: data.Dataset) -> Html:
 
 def headline(results_dir: str | Path) -> Html:
     """The front page's table: test mean ± std (n) of every model and dataset that is recorded."""
-    columns, cells, models = [], {}, []
+    columns, cells, numbers = [], {}, {}
     for dataset in data.SPECS:
         values = parameters.resolve(dataset) | {"results_dir": str(results_dir)}
         studies = [Study.of(dataset, model, values) for model in values["models"]]
@@ -389,7 +411,7 @@ def headline(results_dir: str | Path) -> Html:
         ends = [significant(errors.min()), significant(errors.max())]
         texts["one training, SE over test rows"] = " to ".join(dict.fromkeys(ends))
         cells[dataset] = texts
-        models += [name for name in values["models"] if name not in models]
+        numbers[dataset] = frame[["n", "mean", "std", "row_se"]]
         title = f"{TITLES[dataset]}, {printing.metric_title(dataset)}, n = {values['final_seeds']}"
         columns.append(Column(title, lambda row, d=dataset: row[d]))
     if not cells:
@@ -397,7 +419,7 @@ def headline(results_dir: str | Path) -> Html:
         return printing.box(
             "missing", "Not recorded yet", "No study is recorded. All are, by:", *lines
         )
-    rows = [m for m in models if any(m in texts for texts in cells.values())]
+    rows = [model for model in CATALOGUE if any(model in texts for texts in cells.values())]
     rows.append("one training, SE over test rows")
     frame = pd.DataFrame({d: [t.get(row, NONE) for row in rows] for d, t in cells.items()}, rows)
     note = (
@@ -413,4 +435,5 @@ def headline(results_dir: str | Path) -> Html:
         if f"notebooks/{dataset}\n" in toc + "\n"
     ]
     more = Html(f'<p class="mn-source">The whole story: {", ".join(pages)}.</p>' if pages else "")
-    return render(frame, columns, "Test metric of every model", note, source=more, corner="model")
+    options = {"numbers": pd.concat(numbers, names=["dataset", "model"]), "source": more}
+    return render(frame, columns, "Test metric of every model", note, corner="model", **options)

@@ -61,7 +61,7 @@ def test_every_part_works_on_what_is_recorded(two):
         shown = two.show(name)
         assert not re.search(r"\bnan\b|None", text(shown)), name
     assert two.show("selection").count("<img") == 1
-    named = re.findall(r"(Auto MPG|COMPAS) ?\. Every estimator", text(two.show("estimators")))
+    named = re.findall(r"(Auto MPG|COMPAS): every estimator", text(two.show("estimators")))
     assert named == ["Auto MPG", "COMPAS"]
 
 

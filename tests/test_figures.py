@@ -42,6 +42,20 @@ def test_models_can_be_told_apart():
     assert len(set(figures.COLORS.values())) == len(set(figures.MARKERS.values())) == len(CATALOGUE)
 
 
+def test_no_model_has_the_gray_of_training_rows_and_of_standard_errors():
+    assert all(max(color) - min(color) > 0.15 for color in figures.COLORS.values())
+
+
+@pytest.mark.parametrize(("high", "scale"), [(0.3, "linear"), (2.0, "log")])
+def test_an_axis_of_errors_is_logarithmic_where_its_ends_are_far_apart(high, scale):
+    figure, axis = plt.subplots()
+    figures._error_axis([axis], 0.15, high)
+    figure.canvas.draw()
+    inside = [t for t in axis.get_yticks() if 0.15 <= t <= high]
+    plt.close(figure)
+    assert axis.get_yscale() == scale and len(inside) >= 3
+
+
 def test_alt_text_and_caption_are_escaped():
     shown = figures.show(plt.figure(), 'a "b" <c>', "<d>")
     assert 'alt="a &quot;b&quot; &lt;c&gt;"' in shown and "&lt;d&gt;" in shown

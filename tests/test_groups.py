@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mononet import groups, parameters
+from mononet import evidence_page, groups, parameters
 
 RULE = {
     "challenger": "split",
@@ -96,6 +96,19 @@ def test_without_groups_only_all_rows_are_counted(pair):
     assert set(groups.frame(pair[:1])["group"]) == {"all test rows"}
 
 
-def test_the_trigger_is_that_of_the_rule():
+def test_the_trigger_is_that_of_the_rule(pair):
     triggers = parameters.read_rule("compas")["triggers"]
-    assert any(f"moves by more than {groups.MOVES}" in text for text in triggers)
+    (text,) = [text for text in triggers if groups.TRIGGER in text]
+    assert f"moves by more than {groups.MOVES}" in text
+    assert groups.moved(*pair) and not groups.moved(
+        pair[1], study("hgb", np.tile([1, 0], 105) == 1)
+    )
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_a_trigger_that_is_met_is_marked_where_it_is_listed(monkeypatch, met):
+    found = evidence_page.cases("compas", parameters.resolve("compas"))
+    monkeypatch.setattr(groups, "moved", lambda challenger, baseline: met)
+    shown = evidence_page.show("triggers", found)
+    assert ("two models compared. Met by split against hgb-monotone; split" in shown) == met
+    assert shown.count("<li>") == 4 and shown.count("Met by") == met

@@ -6,6 +6,7 @@ import io
 import json
 import shlex
 
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
@@ -194,9 +195,13 @@ def executed(monkeypatch):
     """The notebooks that a command would have executed."""
     seen = []
     monkeypatch.setenv(pages.recording.TRAIN, "0")  # which a run sets to 1: put back afterwards
-    monkeypatch.setattr(
-        command.papermill, "execute_notebook", lambda path, *_, **__: seen.append(path)
-    )
+
+    def execute(path, *_, **__):
+        seen.append(path)
+        told = {name: f"/home/somebody/{name}.ipynb" for name in ("input_path", "output_path")}
+        return nbformat.v4.new_notebook(metadata={"papermill": told | {"version": "2"}})
+
+    monkeypatch.setattr(command.papermill, "execute_notebook", execute)
     return seen
 
 
@@ -215,6 +220,12 @@ def test_a_notebook_of_the_same_name_elsewhere_is_not_executed(executed, monkeyp
     monkeypatch.chdir(tmp_path)
     assert command.main(["run", "heart", "-o", str(tmp_path / "out.ipynb")]) == 0
     assert executed == [command.ROOT / "notebooks/heart.ipynb"]
+
+
+def test_an_executed_copy_does_not_tell_where_it_was_made(executed, tmp_path):
+    output = tmp_path / "out.ipynb"
+    assert command.main(["run", "heart", "-o", str(output)]) == 0
+    assert nbformat.read(output, 4).metadata.papermill == {"version": "2"}
 
 
 @pytest.mark.parametrize("output", ["notebooks/heart.ipynb", "notebooks/new.ipynb", "README.md"])

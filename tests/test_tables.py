@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import re
 from dataclasses import replace
 
@@ -11,7 +12,8 @@ import pytest
 from scipy.stats import trim_mean
 
 from mononet import data, frames, parameters, printing, prose, recording, statistics, tables
-from mononet.printing import Column, Html, render
+from mononet.models import CATALOGUE
+from mononet.printing import ROOT, Column, Html, render
 from mononet.study import Study
 
 pytestmark = pytest.mark.xdist_group("results")
@@ -316,11 +318,74 @@ def test_a_table_saves_its_numbers_unrounded(studies):
     name, content = re.search(
         r'download="([^"]+)" href="data:text/csv;base64,([^"]+)"', shown
     ).groups()
-    assert name == "every-estimator-of-every-model-mse-mpg.csv"
+    assert name == "auto-mpg-every-estimator-of-every-model-mse-mpg.csv"
     saved = pd.read_csv(io.BytesIO(base64.b64decode(content)), index_col=0)
     assert saved.loc["split", "mean"] == pytest.approx(
         frames.estimators(studies).loc["split", "mean"]
     )
+
+
+@pytest.mark.parametrize(
+    ("distinct", "said"),
+    [(1, "one and the same model and count as one"), (20, "and in no value of the metric")],
+)
+def test_final_trainings_with_one_value_are_explained(distinct, said):
+    rows = {"std": [0.0, 0.1, np.nan], "n": [20, 20, 1], "distinct": [distinct, 20, 1]}
+    note = tables._still(pd.DataFrame(rows, ["hgb-monotone", "split", "linear"]))
+    assert note.startswith(" ± 0: the 20 final trainings of hgb-monotone ")
+    assert said in note and "split" not in note and "linear" not in note
+
+
+def test_seeds_that_move_nothing_count_as_one_model(studies, monkeypatch):
+    arrays = {"predictions": np.array([[1.0, 2, 3], [1, 2, 3], [2, 2, 3], [1, 2, 3]])}
+    assert frames.distinct(arrays["predictions"]).tolist() == [0, 2]
+    split, linear = studies
+    pairs = frames.pairs_apart(linear, split).size
+    same = split.record.read_npz("predictions.npz")
+    same["predictions"][:] = same["predictions"][0]
+    other = linear.record.read_npz("predictions.npz")
+    monkeypatch.setattr(
+        type(split.record),
+        "read_npz",
+        lambda self, _: same if "split" in str(self.folder) else other,
+    )
+    assert (pairs, frames.pairs_apart(linear, split).size) == (len(same["predictions"]), 1)
+    assert frames.estimators([split]).loc["split", "distinct"] == 1
+
+
+def test_the_gap_to_fresh_folds_is_luck_only_beyond_the_noise_of_a_partition(studies, monkeypatch):
+    def frame(noise):
+        rows = {"cv_score": 6.0, "fresh": 6.5, "mean": 8.0, "fresh_noise": noise}
+        return lambda *_: pd.DataFrame([rows, rows], ["split", "linear"])
+
+    monkeypatch.setattr(frames, "estimators", frame(0.2))
+    assert "0.5 mpg² worse than that score: luck with the folds that" in prose.selection(studies)
+    monkeypatch.setattr(frames, "estimators", frame(0.3))
+    shown = prose.selection(studies)
+    assert "does not show, since another partition moves such a difference by a standard" in shown
+    assert "deviation of 0.30." in shown
+    fresh = pd.DataFrame({"partition": [1, 1, 2, 2], "value": [1.0, 3, 3, 5]})
+    assert frames.partition_noise(fresh) == pytest.approx(np.sqrt(2) * np.sqrt(1.5))
+    assert np.isnan(frames.partition_noise(fresh[:2]))
+
+
+def test_the_front_page_saves_numbers_in_the_order_of_the_catalogue():
+    shown = tables.headline(ROOT / "book/results")
+    content = re.search(r'href="data:text/csv;base64,([^"]+)"', shown)[1]
+    saved = pd.read_csv(io.BytesIO(base64.b64decode(content)), index_col=["dataset", "model"])
+    assert saved.loc[("heart", "split"), "mean"] == pytest.approx(0.84, abs=0.005)
+    assert all(map(pd.api.types.is_numeric_dtype, saved.dtypes))
+    assert re.findall(r'<th scope="row">([^<]+)</th>', shown)[:-1] == list(CATALOGUE)
+
+
+def test_most_printed_differences_are_smaller_than_the_noise_of_the_test_rows():
+    """The first sentence of the protocol chapter."""
+    for dataset in ("auto_mpg", "heart", "compas"):
+        values = parameters.resolve(dataset) | {"results_dir": str(ROOT / "book/results")}
+        error = frames.estimators([Study.of(dataset, "split", values)]).loc["split", "row_se"]
+        printed = frames.published(dataset)["mean"].dropna()
+        apart = [abs(a - b) for a, b in itertools.combinations(printed, 2)]
+        assert np.mean(np.array(apart) < error) > 0.5
 
 
 def test_the_number_of_seeds_in_a_head_is_not_broken_over_lines(studies):

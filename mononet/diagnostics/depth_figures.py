@@ -280,6 +280,7 @@ def table(experiment: Experiment) -> Html:
         frame["mode"] + ", " + frame["activation"] + ", width " + frame["width"].astype(str)
         + convex.where(frame["mode"] == "mixed", "") + ", " + frame["scheme"]
     )  # fmt: skip
+    frame = frame[~frame.index.duplicated()]  # the grids meet in the stacks of width 64
     columns = [
         Column("factor", lambda row: number(row["factor"], 2)),
         Column("law", lambda row: number(row["law"], 2)),

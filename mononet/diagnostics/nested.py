@@ -517,12 +517,13 @@ def finding(experiment: Experiment) -> Html:
             )
         else:
             told.append(f"a nested estimate of {number(own['nested'], 2)} for {model}")
+    points = "By its estimates the gap between the selection score and the published test part"
     lead = (
         "Nested cross-validation gives"
         if not shares
-        else "The gap between the selection score and the published test part is mostly the split"
+        else f"{points} is mostly the split"
         if all(shares)
-        else "The gap between the selection score and the published test part is mostly selection"
+        else f"{points} is mostly selection"
         if not any(shares)
         else "The gap between selection score and published test part is not one thing"
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from mononet import data, experiments, figures, printing, prose, statistics
+from mononet import data, experiments, figures, frames, printing, prose, statistics
 from mononet.experiments import Chapter, Experiment
 from mononet.printing import NONE, TITLES, Column, Html, number, render, significant
 from mononet.search import MINIMIZED, Trial, one_sigma_bound
@@ -180,12 +180,11 @@ def measured(found: Sequence[Study]) -> pd.DataFrame:
     rows = {}
     for study in found:
         minimized = MINIMIZED[data.SPECS[study.dataset].metric]
-        by_partition = study.runs("validation").groupby("partition")
-        fresh = by_partition["value"].agg(lambda values: values.mean(skipna=False))
-        gap = (fresh.mean(skipna=False) - study.selected.mean) * (1 if minimized else -1)
-        # One partition selected, so many tell: both are draws of the same kind.
-        noise = fresh.std(ddof=1) * np.sqrt(1 + 1 / len(fresh)) if len(fresh) > 1 else np.nan
-        row = {"cv_score": study.selected.mean, "fresh": fresh.mean(), "gap": gap, "noise": noise}
+        runs = study.runs("validation")
+        score, fresh = study.selected.mean, frames.fresh_mean(runs)
+        gap = (fresh - score) * (1 if minimized else -1)
+        noise = frames.partition_noise(runs)
+        row = {"cv_score": score, "fresh": fresh, "gap": gap, "noise": noise}
         several = by_trials(study)
         held = several.iloc[-1] if len(several) else {"mean": np.nan, "min": np.nan, "max": np.nan}
         rows[study.dataset, study.model] = row | {f"held_{name}": v for name, v in held.items()}
@@ -257,15 +256,16 @@ def growth(experiment: Experiment) -> Html:
     told = []
     for axis, dataset in zip(axes, datasets, strict=True):
         spec = data.SPECS[dataset]
-        factor = printing.scale(spec.metric)
+        factor, longest = printing.scale(spec.metric), []
         for study in (each for each in found if each.dataset == dataset):
             curve = factor * by_trials(study)["mean"]
+            longest = max(longest, list(curve.index), key=lambda ks: ks[-1:])
             style = {"color": figures.COLORS[study.model], "marker": figures.MARKERS[study.model]}
             axis.plot(curve.index, curve, ms=5, lw=1.2, label=study.model, **style)
             told.append(f"{TITLES[dataset]} {study.model} {significant(curve.iloc[-1])}")
         axis.axhline(0, color=figures.GRAY, lw=1)
         axis.set(xscale="log", title=TITLES[dataset], xlabel="trials chosen among")
-        axis.set_xticks(curve.index, [str(k) for k in curve.index])
+        axis.set_xticks(longest, [str(k) for k in longest])
         axis.minorticks_off()
         axis.set_ylabel(f"optimism ({prose.unit_of(dataset).strip()})")
     handles = {
@@ -311,7 +311,7 @@ def spread(experiment: Experiment) -> Html:
     values, drawn = experiment.parameters, experiment.table("simulated")
     k, truth = values["configurations"], values["truth"]
     below = (drawn["best"] < truth).mean()
-    expected = truth - statistics.expected_best_of(k, values["noise_sd"], truth)
+    expected = truth - statistics.expected_best_of(k, values["noise_sd"], truth, 400_000)
     ratio = drawn["best"].std() / drawn["fresh"].std()
     return prose.paragraph(
         f"In {100 * below:.1f} % of the repetitions the report is better than the truth, where an "
