@@ -284,7 +284,7 @@ def trials(studies: Sequence[Study]) -> Html:
     good = finite.min() if minimized else finite.max()
     figure, axes = panels(len(studies), 3, 1.9, sharex=True, sharey=True)
     if minimized:
-        worst = min(1.3 * finite.max(), 20 * good)
+        worst = min(1.3 * np.quantile(finite, 0.99), 20 * good)
         _error_axis(axes, 0.9 * good, worst)
     else:
         worst = finite.min() - 0.05 * (good - finite.min()) - 1e-9
@@ -300,7 +300,7 @@ def trials(studies: Sequence[Study]) -> Html:
         axis.set_title(model)
         axis.xaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True))
     for axis in axes[::3]:
-        axis.set_ylabel("objective" + (f" ({printing.UNITS[spec.name]})" if minimized else " (%)"))
+        axis.set_ylabel(f"objective\n({printing.UNITS[spec.name] if minimized else '%'})")
     for axis in axes[-3:]:
         axis.tick_params(labelbottom=True)
         axis.set_xlabel("trial")
