@@ -59,7 +59,9 @@ def record(
     dataset = load(study)
     study = replace(study, fingerprint=dataset.fingerprint)
     with Record.locked(study.folder) as folder:
-        if not study.complete:
+        if study.complete:
+            study.record.check()
+        else:
             _Recording(study, dataset, folder).run(on_told, on_trial, on_step)
     return study
 

@@ -6,6 +6,7 @@ of losses by block of the evaluation part (block, model, loss).
 
 from __future__ import annotations
 
+import csv
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -116,29 +117,30 @@ class Log:
         return TIE if inside else OPEN
 
     def text(self, value: float) -> str:
-        """A loss with the decimals of the spread over seeds (or blocks)."""
+        """A loss with the decimals of the spread over seeds (or blocks, or of the gap itself)."""
         spread = self.seed_sd
         if not spread and self.losses is not None:
             spread = float(self.losses.diff(axis=1).iloc[:, -1].std())
-        return number(value, min(decimals(spread), 6))
+        return number(value, decimals(spread or self.gap("validation")))
 
 
 def read(runs: str | Path, blocks: str | Path | None = None, rule: str | Path | None = None) -> Log:
     """A log from its files. ReviewError says in one sentence what is wrong with them."""
     chosen = _rule(rule)
     table = _table(runs, RUNS, ("fold",), "value")
+    if table["metric"].nunique() != 1:
+        found = ", ".join(map(str, table["metric"].unique()))
+        raise ReviewError(f"{runs}: expected one metric, found {found or 'no row'}")
     once = [name for name in ("model", "seed", "split", "fold") if name in table]
     if table.duplicated(once).any():
         twice = dict(table.loc[table.duplicated(once), once].iloc[0])
         raise ReviewError(f"{runs}: two rows for {', '.join(f'{k} {v}' for k, v in twice.items())}")
-    if table["metric"].nunique() != 1:
-        found = ", ".join(map(str, table["metric"].unique()))
-        raise ReviewError(f"{runs}: expected one metric, found {found or 'no row'}")
     challenger, baseline = _models(runs, table, chosen)
     for split in table["split"].unique():
         for model in (challenger, baseline):
             if not ((table["split"] == split) & (table["model"] == model)).any():
                 raise ReviewError(f"{runs}: the split {split} has no run of {model}")
+        _same_folds(runs, table[table["split"] == split], challenger, baseline)
     if "validation" not in set(table["split"]):
         raise ReviewError(f"{runs}: no row of the split validation, which decides")
     for model in (challenger, baseline):
@@ -147,9 +149,34 @@ def read(runs: str | Path, blocks: str | Path | None = None, rule: str | Path | 
                 f"{runs}: one validation seed of {model} says nothing about training again; two "
                 "are needed, or the rule names it under deterministic"
             )
+    for model in chosen.get("deterministic", []):
+        _stands_still(runs, table, model)
     lower = _direction(runs, str(table["metric"].iloc[0]), chosen)
     losses = None if blocks is None else _losses(blocks, challenger, baseline)
     return Log(table, losses, challenger, baseline, lower, chosen)
+
+
+def _same_folds(path: str | Path, runs: pd.DataFrame, *models: str) -> None:
+    """Folds are hard or easy for both models: those of one side alone would decide the gap."""
+    if "fold" not in runs:
+        return
+    folds = {model: set(runs.loc[runs["model"] == model, "fold"]) for model in models}
+    for model, other in (models, models[::-1]):
+        if alone := folds[model] - folds[other]:
+            raise ReviewError(
+                f"{path}: the split {runs['split'].iloc[0]} has fold {min(alone, key=str)} of "
+                f"{model} and not of {other}; folds are paired"
+            )
+
+
+def _stands_still(path: str | Path, table: pd.DataFrame, model: str) -> None:
+    """A model that the rule calls deterministic is in the log, and its seeds agree there."""
+    mine = table[table["model"] == model]
+    if mine.empty:
+        raise ReviewError(f"{path}: no run of {model}, which the rule names under deterministic")
+    cell = [name for name in ("split", "fold") if name in mine]
+    if (mine.groupby(cell)["value"].nunique() > 1).any():
+        raise ReviewError(f"{path}: seeds move {model}, which the rule names under deterministic")
 
 
 def _seeds(runs: pd.DataFrame, model: str) -> int:
@@ -165,17 +192,38 @@ def _rule(path: str | Path | None) -> dict:
     value = rule.get("gap_over_sd", 2)
     smallest = rule.get("smallest_difference", {"value": 1})
     sizes = [value, smallest.get("value") if isinstance(smallest, dict) else None]
-    if not all(type(size) in (int, float) and size > 0 for size in sizes):
+    if not all(type(size) in (int, float) and 0 < size < np.inf for size in sizes):
         raise ReviewError(
-            f"{path}: gap_over_sd and the value of smallest_difference are numbers above 0"
+            f"{path}: gap_over_sd and the value of smallest_difference are finite numbers above 0, "
+            "as in smallest_difference: {value: 0.005}"
         )
+    if type(rule.get("lower_is_better", True)) is not bool:
+        raise ReviewError(f"{path}: lower_is_better is true or false")
+    names = rule.get("deterministic", [])
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ReviewError(f"{path}: deterministic is a list of models, as in [gbm]")
+    if not isinstance(rule.get("shifted", ""), str):
+        raise ReviewError(f"{path}: shifted is the name of one split")
     return rule
 
 
 def _table(path: str | Path, columns: tuple, optional: tuple, numeric: str) -> pd.DataFrame:
     try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as lines:
+            rows = csv.reader(lines)
+            head = next(rows, [])
+            long = next((n for n, row in enumerate(rows, 2) if len(row) > len(head)), None)
+        if long is not None:  # pandas would take the first field of each row for its name
+            raise ReviewError(
+                f"{path}, line {long}: more fields than the header; a comma too many?"
+            )
         table = pd.read_csv(path, dtype=dict.fromkeys(("model", "split", "metric"), str))
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+    except (
+        csv.Error,
+        pd.errors.ParserError,
+        pd.errors.EmptyDataError,
+        UnicodeDecodeError,
+    ) as error:
         raise ReviewError(f"{path} is no table of comma-separated values: {error}") from error
     if not set(columns) <= set(table) <= {*columns, *optional}:
         may = f" (and {', '.join(optional)})" if optional else ""
@@ -211,7 +259,7 @@ def _models(path: str | Path, table: pd.DataFrame, rule: Mapping) -> tuple[str, 
 def _direction(path: str | Path, metric: str, rule: Mapping) -> bool:
     """Whether lower values of a metric are better."""
     if "lower_is_better" in rule:
-        return bool(rule["lower_is_better"])
+        return rule["lower_is_better"]
     name = metric.lower().replace("-", "_").replace(" ", "_")
     if name not in LOWER + HIGHER:
         raise ReviewError(

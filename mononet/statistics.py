@@ -428,6 +428,7 @@ def gap_variance(seed_sd, seeds, block_sd, blocks) -> GapVariance:
 def lag1_autocorrelation(differences) -> float:
     """Correlation of consecutive `differences` (blocks, in order of time); 0 if they are equal."""
     d = _finite(differences, least=3)
+    d = d - d[0]  # exactly zero where all are equal
     d = d - d.mean()
     return float((d[1:] * d[:-1]).sum() / (d * d).sum()) if d.any() else 0.0
 

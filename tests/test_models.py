@@ -54,7 +54,7 @@ def run(rows, seed=0, predict=90):
 
 
 def test_catalogue():
-    assert tuple(CATALOGUE) == (*FLAVORS, "mlp", "hgb-monotone", "hgb", "linear")
+    assert tuple(CATALOGUE) == (*FLAVORS, "hgb-monotone", "hgb", "linear", "mlp")
     assert FLAVORS == ("mixed", "split", "mixed-residual", "split-residual", "deep")
     assert all(name == model.name for name, model in CATALOGUE.items())
     assert [name for name, model in CATALOGUE.items() if model.deterministic] == ["linear"]

@@ -176,6 +176,11 @@ WRONG = {
         lambda t: t[(t["split"] == "validation") | (t["model"] == "mlp")],
         "the split shifted has no run of gbm",
     ),
+    "folds": (
+        "runs",
+        lambda t: t.assign(fold=(t["model"] == "mlp").astype(int)),
+        "the split validation has fold 1 of mlp and not of gbm; folds are paired",
+    ),
     "unpaired": ("blocks", lambda t: t[1:], "block 1 has no loss of gbm"),
     "block twice": ("blocks", lambda t: pd.concat([t, t[:1]]), "two losses of gbm for block 1"),
     "one block": ("blocks", lambda t: t[:2], "two are needed"),
@@ -201,12 +206,40 @@ def test_what_is_wrong_is_one_sentence(files, capsys, wrong):
         ("gap_over_sd: many", "numbers above 0"),
         ("smallest_difference: 0.1", "numbers above 0"),
         ("{challenger: mlp, baseline: mlp}", "both mlp"),
+        ("gap_over_sd: .inf", "finite numbers above 0"),
+        ("lower_is_better:", "lower_is_better is true or false"),
+        ('lower_is_better: "false"', "lower_is_better is true or false"),
+        ("deterministic: gbm-large", "deterministic is a list of models"),
+        ("deterministic:", "deterministic is a list of models"),
+        ("deterministic: [gmb]", "no run of gmb, which the rule names under deterministic"),
+        ("deterministic: [mlp]", "seeds move mlp, which the rule names under deterministic"),
+        ("shifted: [shifted]", "shifted is the name of one split"),
     ],
 )
 def test_a_rule_that_cannot_be_used_is_refused(files, capsys, line, expected):
     files["rule"].write_text(line + "\n")
     assert main(["review", str(files["runs"]), "--rule", str(files["rule"])]) == 1
     assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_comma_too_many_is_told_with_its_line(files, capsys, first):
+    head, *rows = files["runs"].read_text().splitlines()
+    rows = [*rows[:first], *(row + "," for row in rows[first:])]
+    files["runs"].write_text("\n".join([head, *rows]) + "\n")
+    assert main(["review", str(files["runs"])]) == 1
+    assert f"line {first + 2}: more fields than the header" in capsys.readouterr().err
+
+
+def test_a_gap_is_shown_where_nothing_else_gives_it_a_scale(files):
+    """Seeds that move nothing, and losses of any unit."""
+    for scale in (1.0, 1e-5):
+        values = {"mlp": 0.5361 * scale, "gbm": 0.5402 * scale}
+        edit(files["runs"], lambda t, v=values: t.assign(value=t["model"].map(v)))
+        (_, passed, found, _), *_ = review.review(files["runs"]).checks()
+        assert passed
+        shown = float(found.split()[1].rstrip(";,").replace(",", ""))
+        assert shown == pytest.approx(0.0041 * scale, rel=0.02)
 
 
 def test_files_that_are_not_there_or_no_table(files, capsys):

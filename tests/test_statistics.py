@@ -101,7 +101,8 @@ def test_seed_sd_leaves_out_the_folds_difficulty():
 
 @given(value=losses, seeds=st.integers(2, 20))
 @example(value=1 / 49, seeds=20)  # the mean of twenty of these is another number
-def test_seeds_that_move_nothing_have_no_spread(value, seeds):
+def test_what_does_not_vary_has_no_spread_and_no_dependence(value, seeds):
+    assert s.lag1_autocorrelation([value] * (seeds + 1)) == 0
     assert s.seed_sd([[value] * seeds, [2 * value] * seeds]) == 0
     assert s.summarize([value] * seeds).std == 0
 
