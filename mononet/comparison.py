@@ -156,7 +156,7 @@ def means(chapter: Chapter) -> Html:
         chapter.estimators,
         cell,
         "Test mean ± standard deviation over n final seeds",
-        f"{titles}; a cell with another n says so, and a model that draws nothing has 1. In "
+        f"{titles}; a cell with another n says so, and linear, which draws nothing, has 1. In "
         "the order of the catalogue, which is no ranking. A dash: not "
         "recorded yet, or not among the dataset's models."
         + (" *Validation-level." if chapter.estimators["level"].notna().any() else ""),

@@ -154,9 +154,10 @@ def selection(studies: Sequence[Study]) -> Html:
     caption = (
         "Validation against test. Filled: the score with which the configuration was selected, the "
         "mean of the trial with the best objective. Hollow: the same configuration on fresh folds "
-        "of the same training rows. The way from filled to hollow is luck with the folds that "
-        "selected; the way from hollow to the dashed diagonal is what the test part has of its "
-        "own. The vertical bars are one standard deviation over seeds."
+        "of the same training rows. The way from filled to hollow is what other folds make of "
+        "it, luck with those that selected among it; the way from hollow to the dashed diagonal is "
+        "what the test part has of its own. The vertical bars are one standard deviation over "
+        "seeds."
     )
     alt = f"Validation against test {title}. {told}."
     return show(figure, alt, caption, printing.source(studies, "trials.csv", "runs.csv"))

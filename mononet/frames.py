@@ -328,10 +328,9 @@ def pairs_apart(baseline: Study, challenger: Study) -> np.ndarray:
     """`statistics.pairs_apart` over all pairs of trained models, the baseline's × the challenger's,
     those with a prediction that is not finite left out."""
     metric = data.SPECS[challenger.dataset].metric
-    both, _, _ = _on_the_same_rows(baseline, challenger)
-    sides, block = by_row(baseline, challenger)
-    a, c = (side[distinct(each)] for side, each in zip(sides, both, strict=True))
-    a, c = (side[np.isfinite(side).all(axis=1)] for side in (a, c))
+    both, target, block = _on_the_same_rows(baseline, challenger)
+    sides = [statistics.row_metric(metric, target, each[distinct(each)]) for each in both]
+    a, c = (side[np.isfinite(side).all(axis=1)] for side in sides)
     return statistics.pairs_apart(metric, a, c, block)
 
 

@@ -146,10 +146,14 @@ def words(studies: Sequence[Study], rule: Mapping) -> Html:
 def moved(challenger: Study, baseline: Study) -> bool:
     """Whether a group's mean false positive rate moves by more than `MOVES` between the two."""
     long = frame([challenger, baseline])
-    long = long[(long["rate"] == "false_positive") & (long["group"] != "all test rows")]
-    rates = long.pivot_table(index="group", columns="model", values="value")
-    apart = rates[challenger.model] - rates[baseline.model]
-    return bool((apart.abs() > MOVES).any())
+    rates = _false_positives(long[long["group"] != "all test rows"])
+    return bool(((rates[challenger.model] - rates[baseline.model]).abs() > MOVES).any())
+
+
+def _false_positives(long: pd.DataFrame) -> pd.DataFrame:
+    """False positive rates, groups × models."""
+    one = long[long["rate"] == "false_positive"]
+    return one.pivot_table(index="group", columns="model", values="value")
 
 
 def _apart(rows: pd.DataFrame) -> str:
@@ -178,9 +182,7 @@ def _trainings(row: Mapping) -> str:
 
 def _trigger(long: pd.DataFrame, rule: Mapping) -> str:
     """Whether a group's false positive rate moves between challenger and a baseline."""
-    rates = long[long["rate"] == "false_positive"].pivot_table(
-        index="group", columns="model", values="value"
-    )
+    rates = _false_positives(long)
     sides = [name for name in rule["baselines"] if name in rates]
     if rule["challenger"] not in rates or not sides:
         return ""

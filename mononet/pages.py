@@ -103,8 +103,8 @@ class Page:
         done = f"{len(self.recorded)} of {len(self.studies)} studies are recorded."
         protocol = (
             f"Each of them: {given['n_trials']} trials, {folds} × {given['search_seeds']} runs a "
-            f"trial (folds × seeds), then {given['final_seeds']} final seeds; a model that "
-            "draws nothing has one seed throughout."
+            f"trial (folds × seeds), then {given['final_seeds']} final seeds; linear, "
+            "which draws nothing, has one seed throughout."
         )
         return Html(box("", "What this page rests on", f"{done} {protocol}") + self.missing())
 

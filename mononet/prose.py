@@ -161,7 +161,8 @@ def selection(studies: Sequence[Study]) -> Html:
     unit = unit_of(spec.name)
     harder = int((sign * (frame["mean"] - frame["fresh"]).astype(float) > 0).sum())
 
-    digits, noise = decimals(whole), abs(sign) * frame["fresh_noise"].astype(float).mean()
+    digits = decimals(whole)
+    noise = printing.scale(spec.metric) * frame["fresh_noise"].astype(float).mean()
 
     def apart(value: float) -> str:
         return f"{number(abs(value), digits)}{unit} {'worse' if value >= 0 else 'better'}"
@@ -180,6 +181,8 @@ def selection(studies: Sequence[Study]) -> Html:
             if luck > 2 * noise
             else " does not show, since another partition moves such a difference by a standard "
             f"deviation of {significant(noise)}."
+            if math.isfinite(noise)
+            else " cannot be told, with fresh folds of one partition."
         ),
         "Luck with the rows themselves, which all these folds share, would not show here.",
         f"From the fresh folds to the test part they are {apart(rest)};"
@@ -562,10 +565,12 @@ def on_fresh_folds(each: Secondary, ours: str, theirs: str) -> tuple[str, float,
     (after, before), sd = [frames.fresh_mean(f) for f in fresh], max(map(frames.fold_sd, fresh))
     gained, digits = sign * (before - after), decimals(factor * sd)
     new, old = (number(factor * value, digits) for value in (after, before))
-    apart = "which seeds do not move"
-    if sd > 0:
-        apart = f"{significant(abs(gained) / sd)} seed standard deviations "
-        apart += "better" if gained > 0 else "worse"
+    side = "better" if gained > 0 else "worse" if gained < 0 else "alike"
+    apart = (
+        f"{significant(abs(gained) / sd)} seed standard deviations {side}"
+        if sd > 0
+        else f"{side}, which seeds do not move"
+    )
     text = (
         f"{each.study.model}, {printing.metric_title(each.study.dataset)} on fresh folds: {new} "
         f"with {ours} and {old} with {theirs}, {apart}"

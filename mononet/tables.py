@@ -110,7 +110,7 @@ def estimators(studies: Sequence[Study], y_train: np.ndarray | None) -> Html:
     note = (
         "Test: mean ± standard deviation over n final seeds (ddof 1); median; interquartile mean "
         "with its interval, retraining only; standard error over test rows of one training, the "
-        "first final seed. A model that draws nothing has n = 1. Runs: how many "
+        "first final seed. linear draws nothing and has n = 1. Runs: how many "
         "of the n. *The CV score is the mean of the selected trial, "
         "the best of many by its objective, and no estimate of test error; "
         "fresh folds are validation values of the same configuration on partitions that selected "

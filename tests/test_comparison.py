@@ -163,7 +163,7 @@ def test_a_printed_order_is_held_against_the_interval(
     [
         (1.0, 2.0, (6.9, 7.1), "1.4 {} worse", (0, 0, 1), "none"),
         (3.0, 1.0, (5.9, 6.1), "5.7 {} better", (1, 0, 0), "1"),
-        (-2.0, 1.0, (6.0, 6.0), "which seeds do not move", (0, 1, 0), "none"),
+        (-2.0, 1.0, (6.0, 6.0), "alike, which seeds do not move", (0, 1, 0), "none"),
     ],
 )
 def test_a_larger_budget_is_told_by_what_it_bought(

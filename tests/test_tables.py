@@ -364,6 +364,8 @@ def test_the_gap_to_fresh_folds_is_luck_only_beyond_the_noise_of_a_partition(stu
     shown = prose.selection(studies)
     assert "does not show, since another partition moves such a difference by a standard" in shown
     assert "deviation of 0.30." in shown
+    monkeypatch.setattr(frames, "estimators", frame(np.nan))
+    assert "that selected cannot be told, with fresh folds of one" in prose.selection(studies)
     fresh = pd.DataFrame({"partition": [1, 1, 2, 2], "value": [1.0, 3, 3, 5]})
     assert frames.partition_noise(fresh) == pytest.approx(np.sqrt(2) * np.sqrt(1.5))
     assert np.isnan(frames.partition_noise(fresh[:2]))

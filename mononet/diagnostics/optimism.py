@@ -311,6 +311,7 @@ def spread(experiment: Experiment) -> Html:
     values, drawn = experiment.parameters, experiment.table("simulated")
     k, truth = values["configurations"], values["truth"]
     below = (drawn["best"] < truth).mean()
+    # By so many repetitions that the third digit, which is printed, stands.
     expected = truth - statistics.expected_best_of(k, values["noise_sd"], truth, 400_000)
     ratio = drawn["best"].std() / drawn["fresh"].std()
     return prose.paragraph(
